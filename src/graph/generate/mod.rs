@@ -1,0 +1,1 @@
+//! Graphs made from a formula.

@@ -1,0 +1,77 @@
+use super::{Graph, GraphError, edges::check_edge_count};
+
+/// Marks a loop that does not stem from an edge of the graph before.
+pub const NO_EDGE: u32 = u32::MAX;
+
+/// A graph with exactly one self loop a node, and where its edges come from.
+#[derive(Debug)]
+pub struct Looped {
+    /// The graph: in each row the edges that were no loops, in their order, then the loop. Loop `i` has the edge id `num_edges + i`
+    /// of the graph before, the others keep theirs.
+    pub graph: Graph,
+    /// For each edge, its position in the edge order of the graph before. A loop that replaces listed ones stems from the last of
+    /// them; a new one from [`NO_EDGE`].
+    pub source: Vec<u32>,
+}
+
+impl Graph {
+    /// Takes every self loop out and puts one in for each of the first `min(num_src, num_dst)` nodes.
+    ///
+    /// Layers that give loops a weight of their own, or a node's loop the weight it had, read it off [`Looped::source`].
+    ///
+    /// # Errors
+    /// [`GraphError::TooLarge`] if the graph with its loops has too many edges.
+    pub fn with_self_loops(&self) -> Result<Looped, GraphError> {
+        let loops = self.num_src().min(self.num_dst());
+        check_edge_count(u64::from(self.num_edges()) + u64::from(loops))?;
+        let capacity = self.columns().len() + loops as usize;
+        let mut offsets = Vec::with_capacity(self.offsets().len());
+        let (mut columns, mut edge_ids, mut source) =
+            (Vec::with_capacity(capacity), Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+        offsets.push(0);
+        for i in 0..self.num_dst() {
+            let mut last_loop = NO_EDGE;
+            for k in self.offsets()[i as usize]..self.offsets()[i as usize + 1] {
+                if self.columns()[k as usize] == i {
+                    last_loop = k;
+                    continue;
+                }
+                columns.push(self.columns()[k as usize]);
+                edge_ids.push(self.edge_ids()[k as usize]);
+                source.push(k);
+            }
+            if i < loops {
+                columns.push(i);
+                edge_ids.push(self.num_edges() + i);
+                source.push(last_loop);
+            }
+            offsets.push(columns.len() as u32);
+        }
+        Ok(Looped { graph: Graph::from_valid(self.num_src(), offsets, columns, edge_ids), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::EdgeList;
+
+    #[test]
+    fn one_loop_a_node_and_the_last_listed_one_counts() {
+        // Node 1 lists two loops (edges 1 and 3); node 0 has none.
+        let g = Graph::from_edges(&EdgeList::square(3, vec![0, 1, 2, 1], vec![1, 1, 1, 1]).unwrap());
+        let looped = g.with_self_loops().unwrap();
+        assert_eq!(looped.graph.offsets(), [0, 1, 4, 5]);
+        assert_eq!(looped.graph.columns(), [0, 0, 2, 1, 2]);
+        assert_eq!(looped.graph.edge_ids(), [4, 0, 2, 5, 6]);
+        assert_eq!(looped.source, [NO_EDGE, 0, 2, 3, NO_EDGE]);
+    }
+
+    #[test]
+    fn a_block_gets_loops_for_the_nodes_on_both_sides() {
+        let g = Graph::from_edges(&EdgeList::new(4, 2, vec![3, 1], vec![0, 0]).unwrap());
+        let looped = g.with_self_loops().unwrap();
+        assert_eq!(looped.graph.offsets(), [0, 3, 4]);
+        assert_eq!(looped.graph.columns(), [3, 1, 0, 1]);
+    }
+}
