@@ -1,0 +1,157 @@
+// Functions entry by entry.
+//
+// Tensors are read flat, padding included, 4 numbers a thread; 256 threads a workgroup. UNARY moves 8 bytes an entry, UNARY_GRAD and ADD 12,
+// ADD_ASSIGN 12, SCALE_ADD 8 or 12, DROPOUT 8, DROPOUT_SPARSE 16 (its row and column numbers besides).
+
+#ifdef DROPOUT
+#include random
+#endif
+#ifdef DROPOUT_SPARSE
+#include random
+#endif
+
+#param quads: u32
+#ifdef FILL
+#param value: u32
+#write out: array<vec4<u32>>
+#endif
+
+#ifdef UNARY
+#param parameter: f32
+#read x: array<vec4<f32>>
+#write out: array<vec4<f32>>
+#endif
+
+#ifdef UNARY_GRAD
+#param parameter: f32
+#read y: array<vec4<f32>>
+#read g: array<vec4<f32>>
+#write out: array<vec4<f32>>
+#endif
+
+#ifdef ADD
+#read a: array<vec4<f32>>
+#read b: array<vec4<f32>>
+#write out: array<vec4<f32>>
+#endif
+
+#ifdef ADD_ASSIGN
+#read x: array<vec4<f32>>
+#write out: array<vec4<f32>>
+#endif
+
+#ifdef SCALE_ADD
+#read eps: array<f32>
+#read x: array<vec4<f32>>
+#ifdef WITH_Y
+#read y: array<vec4<f32>>
+#endif
+#write out: array<vec4<f32>>
+#endif
+
+#ifdef DROPOUT
+#param stride: u32
+#param first_row: u32
+#param layer: u32
+#param threshold: u32
+#param scale: f32
+#read state: StepData
+#read x: array<vec4<f32>>
+#write out: array<vec4<f32>>
+#endif
+
+#ifdef DROPOUT_SPARSE
+#param entries: u32
+#param layer: u32
+#param threshold: u32
+#param scale: f32
+#read state: StepData
+#read rows: array<u32>
+#read columns: array<u32>
+#read values: array<f32>
+#write out: array<f32>
+#endif
+
+#ifdef RELU
+fn apply(x: vec4<f32>) -> vec4<f32> { return max(x, vec4<f32>()); }
+fn derivative(y: vec4<f32>) -> vec4<f32> { return select(vec4<f32>(), vec4<f32>(1.0), y > vec4<f32>()); }
+#endif
+#ifdef LEAKY_RELU
+fn apply(x: vec4<f32>) -> vec4<f32> { return select(p.parameter * x, x, x > vec4<f32>()); }
+fn derivative(y: vec4<f32>) -> vec4<f32> { return select(vec4<f32>(p.parameter), vec4<f32>(1.0), y > vec4<f32>()); }
+#endif
+#ifdef ELU
+fn apply(x: vec4<f32>) -> vec4<f32> { return select(p.parameter * (exp(min(x, vec4<f32>())) - 1.0), x, x > vec4<f32>()); }
+fn derivative(y: vec4<f32>) -> vec4<f32> { return select(y + p.parameter, vec4<f32>(1.0), y > vec4<f32>()); }
+#endif
+#ifdef SIGMOID
+fn apply(x: vec4<f32>) -> vec4<f32> { return 1.0 / (1.0 + exp(-x)); }
+fn derivative(y: vec4<f32>) -> vec4<f32> { return y * (1.0 - y); }
+#endif
+#ifdef TANH
+// Clamped, since some drivers compute tanh as a quotient of exponentials that overflow.
+fn apply(x: vec4<f32>) -> vec4<f32> { return tanh(clamp(x, vec4<f32>(-15.0), vec4<f32>(15.0))); }
+fn derivative(y: vec4<f32>) -> vec4<f32> { return 1.0 - y * y; }
+#endif
+#ifdef INVERSE_SQRT
+fn apply(x: vec4<f32>) -> vec4<f32> { return select(vec4<f32>(), inverseSqrt(max(x, vec4<f32>(1e-38))), x > vec4<f32>()); }
+fn derivative(y: vec4<f32>) -> vec4<f32> { return -0.5 * y * y * y; }
+#endif
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let q = group_index(group, groups) * WORKGROUP_SIZE + thread;
+    if q >= p.quads {
+        return;
+    }
+#ifdef FILL
+    out[q] = vec4<u32>(p.value);
+#endif
+#ifdef UNARY
+    out[q] = apply(x[q]);
+#endif
+#ifdef UNARY_GRAD
+    out[q] = g[q] * derivative(y[q]);
+#endif
+#ifdef ADD
+    out[q] = a[q] + b[q];
+#endif
+#ifdef ADD_ASSIGN
+    out[q] += x[q];
+#endif
+#ifdef SCALE_ADD
+    let scaled = (1.0 + eps[0]) * x[q];
+#ifdef WITH_Y
+    out[q] = scaled + y[q];
+#else
+    out[q] = scaled;
+#endif
+#endif
+#ifdef DROPOUT
+    let key = dropout_key(state.seed_low, state.seed_high, state.step, p.layer);
+    let entry = q * 4u;
+    var kept: vec4<f32>;
+    for (var c = 0u; c < 4u; c++) {
+        // The stride is 1 or a multiple of 4, so that a quad lies within a row or is four rows.
+        let row = p.first_row + select(entry / p.stride, entry + c, p.stride == 1u);
+        let column = select(entry % p.stride + c, 0u, p.stride == 1u);
+        kept[c] = select(0.0, p.scale, dropout_hash(key, row, column) >= p.threshold);
+    }
+    // Not `kept * x`: what was dropped is 0 even where x is infinite.
+    out[q] = select(vec4<f32>(), x[q] * kept, kept > vec4<f32>());
+#endif
+#ifdef DROPOUT_SPARSE
+    let key = dropout_key(state.seed_low, state.seed_high, state.step, p.layer);
+    for (var c = 0u; c < 4u; c++) {
+        let k = q * 4u + c;
+        if k < p.entries {
+            let kept = dropout_hash(key, rows[k], columns[k]) >= p.threshold;
+            out[k] = select(0.0, values[k] * p.scale, kept);
+        }
+    }
+#endif
+}

@@ -1,0 +1,87 @@
+use super::{CpuBackend, Input, Output, step_data, threads};
+use crate::backend::{
+    BackendError, DeviceGraph, Tensor,
+    kernels::{DropoutKey, DropoutMask, ElementwiseKernels, Unary, dropout_threshold},
+};
+
+/// Operations that one entry costs, for the choice of how many threads.
+const COST: usize = 4;
+
+impl ElementwiseKernels for CpuBackend {
+    fn unary(&self, f: Unary, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        let x = Input::new(x, "unary")?;
+        zip(out, "unary", |at, o| o.iter_mut().zip(&x.all()[at..]).for_each(|(o, &v)| *o = f.apply(v)))
+    }
+
+    fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        let (y, g) = (Input::new(y, "unary_grad")?, Input::new(g, "unary_grad")?);
+        zip(out, "unary_grad", |at, o| {
+            o.iter_mut().zip(&y.all()[at..]).zip(&g.all()[at..]).for_each(|((o, &y), g)| *o = g * f.derivative(y));
+        })
+    }
+
+    fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        let (a, b) = (Input::new(a, "add")?, Input::new(b, "add")?);
+        zip(out, "add", |at, o| o.iter_mut().zip(&a.all()[at..]).zip(&b.all()[at..]).for_each(|((o, a), b)| *o = a + b))
+    }
+
+    fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        let x = Input::new(x, "add_assign")?;
+        zip(out, "add_assign", |at, o| o.iter_mut().zip(&x.all()[at..]).for_each(|(o, v)| *o += v))
+    }
+
+    fn scale_add(&self, eps: &Tensor, x: &Tensor, y: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError> {
+        const KERNEL: &str = "scale_add";
+        let scale = 1.0 + Input::new(eps, KERNEL)?.at(0);
+        let (x, y) = (Input::new(x, KERNEL)?, Input::maybe(y, KERNEL)?);
+        zip(out, KERNEL, |at, o| {
+            o.iter_mut().zip(&x.all()[at..]).for_each(|(o, v)| *o = scale * v);
+            if let Some(y) = &y {
+                o.iter_mut().zip(&y.all()[at..]).for_each(|(o, v)| *o += v);
+            }
+        })
+    }
+
+    fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        const KERNEL: &str = "dropout";
+        let key = DropoutKey::new(&step_data(mask.state, KERNEL)?, mask.layer);
+        let (threshold, scale) = (dropout_threshold(mask.p), 1.0 / (1.0 - mask.p));
+        let x = Input::new(x, KERNEL)?;
+        Output::new(out, KERNEL)?.for_each_row(out.words() * COST, |r, o| {
+            for (c, (o, v)) in o.iter_mut().zip(x.row(r)).enumerate() {
+                *o = if key.hash(r as u32, c as u32) >= threshold { v * scale } else { 0.0 };
+            }
+        });
+        Ok(())
+    }
+
+    fn dropout_sparse(
+        &self,
+        mask: &DropoutMask<'_>,
+        pattern: &DeviceGraph,
+        values: &Tensor,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
+        const KERNEL: &str = "dropout_sparse";
+        let key = DropoutKey::new(&step_data(mask.state, KERNEL)?, mask.layer);
+        let (threshold, scale) = (dropout_threshold(mask.p), 1.0 / (1.0 - mask.p));
+        let values = Input::new(values, KERNEL)?;
+        let graph = pattern.host();
+        zip(out, KERNEL, |first, piece| {
+            let mut i = graph.offsets().partition_point(|&o| o as usize <= first).saturating_sub(1);
+            for (k, o) in (first..).zip(piece) {
+                while graph.offsets()[i + 1] as usize <= k {
+                    i += 1;
+                }
+                let kept = key.hash(i as u32, graph.columns()[k]) >= threshold;
+                *o = if kept { values.at(k) * scale } else { 0.0 };
+            }
+        })
+    }
+}
+
+/// Cuts the output into pieces, padding included, and calls `f(first, piece)`.
+fn zip(out: &Tensor, kernel: &'static str, f: impl Fn(usize, &mut [f32]) + Sync) -> Result<(), BackendError> {
+    threads::for_each_piece(Output::new(out, kernel)?.all(), COST, f);
+    Ok(())
+}

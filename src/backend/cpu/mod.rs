@@ -1,0 +1,208 @@
+//! The processor: a plain Rust twin of every kernel. It is the oracle that the other backends are compared with, and the device of machines
+//! without a GPU.
+//!
+//! Work is cut by rows and every row is summed in edge order by one thread, so the bits do not depend on the number of threads.
+
+mod elementwise;
+mod gather;
+mod gine;
+mod linear;
+mod loss;
+mod optim;
+mod rows;
+mod sddmm;
+mod spmm;
+mod threads;
+
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::{
+    Backend, BackendError, Buffer, Capabilities, DeviceInfo, DeviceKind, Indices, Memory, MemoryStats, ReadFuture,
+    Tensor,
+    kernels::StepData,
+    pool::{Pool, Pooled},
+};
+
+/// The memory of a buffer: floats, or words viewed as floats.
+type Storage = RwLock<Vec<f32>>;
+
+/// The processor as a device.
+#[derive(Debug)]
+pub struct CpuBackend {
+    info: DeviceInfo,
+    capabilities: Capabilities,
+    pool: Arc<Pool<Storage>>,
+}
+
+impl CpuBackend {
+    /// The processor, with the threads of rayon's global pool.
+    pub fn new() -> Self {
+        let threads = threads::count();
+        Self {
+            info: DeviceInfo {
+                backend: "cpu",
+                name: format!("{} ({threads} threads)", std::env::consts::ARCH),
+                kind: DeviceKind::Cpu,
+                driver: "plain Rust".into(),
+            },
+            capabilities: Capabilities {
+                max_binding_bytes: isize::MAX as u64,
+                max_buffer_bytes: isize::MAX as u64,
+                workgroup_size: 256,
+                concurrent_workgroups: threads as u32,
+            },
+            pool: Pool::new(),
+        }
+    }
+}
+
+impl Default for CpuBackend {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Backend for CpuBackend {}
+
+impl Memory for CpuBackend {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn allocate(&self, words: usize, label: &'static str) -> Result<Buffer, BackendError> {
+        let bytes = Pool::<Storage>::size_class(words as u64 * 4);
+        let make = || {
+            let mut memory = Vec::new();
+            let len = (bytes / 4) as usize;
+            memory.try_reserve_exact(len).map_err(|_| BackendError::OutOfMemory {
+                what: label.into(),
+                requested: bytes,
+                in_use: self.pool.stats().in_use,
+            })?;
+            memory.resize(len, 0.0);
+            Ok(RwLock::new(memory))
+        };
+        self.pool.take(bytes, make).map(Buffer::new)
+    }
+
+    fn write(&self, buffer: &Buffer, words: &[u32]) -> Result<(), BackendError> {
+        write(buffer, "write")?[..words.len()].copy_from_slice(bytemuck::cast_slice(words));
+        Ok(())
+    }
+
+    fn fill(&self, buffer: &Buffer, words: usize, value: u32) -> Result<(), BackendError> {
+        write(buffer, "fill")?[..words].fill(f32::from_bits(value));
+        Ok(())
+    }
+
+    fn read<'a>(&'a self, buffer: &Buffer, words: usize) -> ReadFuture<'a> {
+        let copy = read(buffer, "read").map(|memory| bytemuck::cast_slice(&memory[..words]).to_vec());
+        Box::pin(std::future::ready(copy))
+    }
+
+    fn flush(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn memory(&self) -> MemoryStats {
+        self.pool.stats()
+    }
+}
+
+fn storage<'a>(buffer: &'a Buffer, kernel: &'static str) -> Result<&'a Storage, BackendError> {
+    buffer.downcast_ref::<Pooled<Storage>>().map(|pooled| &**pooled).ok_or(BackendError::WrongDevice(kernel))
+}
+
+/// Locks do not wait: a buffer that is both read and written by one kernel is an error, not a deadlock.
+fn read<'a>(buffer: &'a Buffer, kernel: &'static str) -> Result<RwLockReadGuard<'a, Vec<f32>>, BackendError> {
+    storage(buffer, kernel)?.try_read().map_err(|_| BackendError::Aliased(kernel))
+}
+
+fn write<'a>(buffer: &'a Buffer, kernel: &'static str) -> Result<RwLockWriteGuard<'a, Vec<f32>>, BackendError> {
+    storage(buffer, kernel)?.try_write().map_err(|_| BackendError::Aliased(kernel))
+}
+
+/// A locked tensor to read from.
+struct Input<'a> {
+    memory: RwLockReadGuard<'a, Vec<f32>>,
+    cols: usize,
+    stride: usize,
+    words: usize,
+}
+
+impl<'a> Input<'a> {
+    fn new(tensor: &'a Tensor, kernel: &'static str) -> Result<Self, BackendError> {
+        let memory = read(tensor.buffer(), kernel)?;
+        Ok(Self { memory, cols: tensor.cols(), stride: tensor.stride(), words: tensor.words() })
+    }
+
+    fn maybe(tensor: Option<&'a Tensor>, kernel: &'static str) -> Result<Option<Self>, BackendError> {
+        tensor.map(|t| Self::new(t, kernel)).transpose()
+    }
+
+    /// Everything, padding included.
+    fn all(&self) -> &[f32] {
+        &self.memory[..self.words]
+    }
+
+    fn row(&self, r: usize) -> &[f32] {
+        &self.memory[r * self.stride..r * self.stride + self.cols]
+    }
+
+    /// The entry of a single-column tensor.
+    fn at(&self, r: usize) -> f32 {
+        self.memory[r * self.stride]
+    }
+}
+
+/// A locked tensor to write to.
+struct Output<'a> {
+    memory: RwLockWriteGuard<'a, Vec<f32>>,
+    cols: usize,
+    stride: usize,
+    words: usize,
+}
+
+impl<'a> Output<'a> {
+    fn new(tensor: &'a Tensor, kernel: &'static str) -> Result<Self, BackendError> {
+        let memory = write(tensor.buffer(), kernel)?;
+        Ok(Self { memory, cols: tensor.cols(), stride: tensor.stride(), words: tensor.words() })
+    }
+
+    /// Everything, padding included.
+    fn all(&mut self) -> &mut [f32] {
+        &mut self.memory[..self.words]
+    }
+
+    /// Calls `f(r, row)` for every row, `work` being the number of operations in all.
+    fn for_each_row(&mut self, work: usize, f: impl Fn(usize, &mut [f32]) + Sync) {
+        let (cols, stride, words) = (self.cols, self.stride, self.words);
+        threads::for_each_row(&mut self.memory[..words], stride, work, |r, row| f(r, &mut row[..cols]));
+    }
+}
+
+fn words_of<'a>(indices: &'a Indices, kernel: &'static str) -> Result<RwLockReadGuard<'a, Vec<f32>>, BackendError> {
+    read(indices.buffer(), kernel)
+}
+
+fn step_data(state: &Buffer, kernel: &'static str) -> Result<StepData, BackendError> {
+    let memory = read(state, kernel)?;
+    Ok(bytemuck::pod_read_unaligned(bytemuck::cast_slice(&memory[..size_of::<StepData>() / 4])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Device;
+
+    #[test]
+    fn reading_what_is_written_is_an_error_and_not_a_deadlock() {
+        let device = Device::cpu();
+        let x = Tensor::full(&device, 2, 3, 1.0, "x").unwrap();
+        assert_eq!(device.add(&x, &x, &x), Err(BackendError::Aliased("add")));
+    }
+}

@@ -1,0 +1,57 @@
+//! Sharing out rows, with as many threads as pay.
+
+/// Below this many operations a second thread costs more than it brings.
+const SERIAL_WORK: usize = 1 << 17;
+
+/// Threads that work is shared among.
+pub(super) fn count() -> usize {
+    #[cfg(not(target_arch = "wasm32"))]
+    return rayon::current_num_threads();
+    #[cfg(target_arch = "wasm32")]
+    1
+}
+
+/// Calls `f(r, row)` for every `stride` long row of `data`; `work` is the number of operations in all.
+pub(super) fn for_each_row(data: &mut [f32], stride: usize, work: usize, f: impl Fn(usize, &mut [f32]) + Sync) {
+    if data.is_empty() {
+        return;
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    if work >= SERIAL_WORK {
+        use rayon::prelude::*;
+        // Several pieces a thread even out rows of unequal length.
+        let rows = (data.len() / stride).div_ceil(8 * count()).max(1);
+        data.par_chunks_mut(rows * stride).enumerate().for_each(|(chunk, piece)| {
+            for (r, row) in piece.chunks_exact_mut(stride).enumerate() {
+                f(chunk * rows + r, row);
+            }
+        });
+        return;
+    }
+    let _ = work;
+    data.chunks_exact_mut(stride).enumerate().for_each(|(r, row)| f(r, row));
+}
+
+/// Cuts `data` into pieces and calls `f(first, piece)`; `cost` is the number of operations an entry.
+pub(super) fn for_each_piece(data: &mut [f32], cost: usize, f: impl Fn(usize, &mut [f32]) + Sync) {
+    #[cfg(not(target_arch = "wasm32"))]
+    if data.len() * cost >= SERIAL_WORK {
+        use rayon::prelude::*;
+        let len = data.len().div_ceil(8 * count());
+        data.par_chunks_mut(len).enumerate().for_each(|(i, piece)| f(i * len, piece));
+        return;
+    }
+    let _ = cost;
+    f(0, data);
+}
+
+/// Calls `f(block, rows)` for every `len` long block of `data`, the last of which may be shorter.
+pub(super) fn for_each_block(data: &mut [f32], len: usize, f: impl Fn(usize, &mut [f32]) + Sync) {
+    #[cfg(not(target_arch = "wasm32"))]
+    if data.len() > len {
+        use rayon::prelude::*;
+        data.par_chunks_mut(len).enumerate().for_each(|(i, block)| f(i, block));
+        return;
+    }
+    data.chunks_mut(len.max(1)).enumerate().for_each(|(i, block)| f(i, block));
+}

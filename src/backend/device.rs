@@ -1,0 +1,190 @@
+use std::{any::Any, fmt, future::Future, ops::Deref, pin::Pin, sync::Arc};
+
+use super::{BackendError, cpu::CpuBackend, kernels};
+
+/// The words of a buffer, on their way from the device.
+pub type ReadFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<u32>, BackendError>> + Send + 'a>>;
+
+/// What a device implementation provides: memory, and every kernel family. Shapes have been checked when a kernel is called.
+pub trait Backend:
+    Memory
+    + kernels::ElementwiseKernels
+    + kernels::GatherKernels
+    + kernels::GineKernels
+    + kernels::LinearKernels
+    + kernels::LossKernels
+    + kernels::OptimKernels
+    + kernels::RowKernels
+    + kernels::SddmmKernels
+    + kernels::SpmmKernels
+{
+}
+
+/// Buffers of 32-bit words, and the queue of commands.
+pub trait Memory: fmt::Debug + Send + Sync + 'static {
+    /// Who this device is.
+    fn info(&self) -> &DeviceInfo;
+
+    /// What the planner needs to know.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// A buffer of at least `words` 32-bit words with undefined contents, from the pool where one fits. Dropping the last clone gives it back.
+    ///
+    /// # Errors
+    /// [`BackendError::TooLarge`] past the device's limit, [`BackendError::OutOfMemory`] when there is no room.
+    fn allocate(&self, words: usize, label: &'static str) -> Result<Buffer, BackendError>;
+
+    /// Copies `words` to the start of `buffer`.
+    ///
+    /// # Errors
+    /// If the buffer is of another device or the device is lost.
+    fn write(&self, buffer: &Buffer, words: &[u32]) -> Result<(), BackendError>;
+
+    /// Sets the first `words` words of `buffer` to `value`.
+    ///
+    /// # Errors
+    /// As [`Memory::write`].
+    fn fill(&self, buffer: &Buffer, words: usize, value: u32) -> Result<(), BackendError>;
+
+    /// Reads the first `words` words of `buffer` after everything enqueued so far.
+    fn read<'a>(&'a self, buffer: &Buffer, words: usize) -> ReadFuture<'a>;
+
+    /// Hands the commands recorded so far to the device, as one submission. Reading back does so by itself.
+    ///
+    /// # Errors
+    /// What the driver has reported since the last call.
+    fn flush(&self) -> Result<(), BackendError>;
+
+    /// How much memory is in use.
+    fn memory(&self) -> MemoryStats;
+}
+
+/// The kind of a device, in the order in which an automatic choice prefers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A graphics card of its own.
+    DiscreteGpu,
+    /// A GPU that shares the processor's memory.
+    IntegratedGpu,
+    /// A GPU handed to a virtual machine, or one that does not say what it is.
+    VirtualGpu,
+    /// A processor, or a driver that runs shaders on one.
+    Cpu,
+}
+
+/// Who a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// `cpu`, `wgpu`.
+    pub backend: &'static str,
+    /// The device's name.
+    pub name: String,
+    /// What kind of device it is.
+    pub kind: DeviceKind,
+    /// The interface and driver, with version.
+    pub driver: String,
+}
+
+/// What the planner may use on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The largest range of a buffer that one kernel can see, in bytes.
+    pub max_binding_bytes: u64,
+    /// The largest buffer, in bytes.
+    pub max_buffer_bytes: u64,
+    /// Threads of a workgroup.
+    pub workgroup_size: u32,
+    /// Workgroups that fill the device: an estimate that only speed depends on.
+    pub concurrent_workgroups: u32,
+}
+
+/// Memory in use on a device, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// Held by live buffers.
+    pub in_use: u64,
+    /// The largest value of `in_use` so far.
+    pub peak: u64,
+    /// Taken from the system: `in_use` and what the pool keeps for reuse.
+    pub reserved: u64,
+    /// How many times memory was taken from the system.
+    pub allocations: u64,
+}
+
+/// A shared handle to device memory; what it holds is the backend's own business.
+#[derive(Clone)]
+pub struct Buffer(Arc<dyn Any + Send + Sync>);
+
+impl Buffer {
+    /// Wraps what a backend keeps for a buffer.
+    pub fn new(inner: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(inner))
+    }
+
+    /// What the backend keeps, if it is a `T`.
+    pub fn downcast_ref<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+
+    /// Whether both handles mean the same memory.
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({:p})", Arc::as_ptr(&self.0))
+    }
+}
+
+/// A device that tensors live on. Clones are the same device.
+#[derive(Clone, Debug)]
+pub struct Device(Arc<dyn Backend>);
+
+impl Device {
+    /// Wraps an implementation.
+    pub fn new(backend: impl Backend) -> Self {
+        Self(Arc::new(backend))
+    }
+
+    /// The processor: the twin of every kernel in plain Rust, on all cores.
+    pub fn cpu() -> Self {
+        Self::new(CpuBackend::new())
+    }
+
+    /// The best GPU that wgpu finds, hardware before software.
+    ///
+    /// # Errors
+    /// [`BackendError::Unavailable`] if there is none.
+    #[cfg(feature = "wgpu")]
+    pub async fn wgpu() -> Result<Self, BackendError> {
+        Ok(Self::new(super::wgpu::WgpuBackend::new(&super::wgpu::WgpuOptions::default()).await?))
+    }
+
+    /// The best device there is: a hardware GPU through wgpu, else the processor.
+    pub async fn auto() -> Self {
+        #[cfg(feature = "wgpu")]
+        {
+            let options = super::wgpu::WgpuOptions { hardware_only: true, ..Default::default() };
+            match super::wgpu::WgpuBackend::new(&options).await {
+                Ok(backend) => return Self::new(backend),
+                Err(error) => tracing::debug!(%error, "no hardware GPU, using the processor"),
+            }
+        }
+        Self::cpu()
+    }
+
+    /// Whether both are the same device.
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Deref for Device {
+    type Target = dyn Backend;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}

@@ -1,0 +1,183 @@
+use std::{
+    any::Any,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::{BackendError, Device, Indices, Tensor};
+use crate::graph::{Graph, GraphError};
+
+/// Which side of a graph the rows of a kernel are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Rows are destinations and gather from sources.
+    Forward,
+    /// Rows are sources and gather from destinations: gradients.
+    Transposed,
+}
+
+/// A graph on a device, with what is derived from it made once and kept. Clones are the same graph.
+#[derive(Clone, Debug)]
+pub struct DeviceGraph(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    device: Device,
+    host: Arc<Graph>,
+    /// What the backend keeps for the graph.
+    resident: Lazy<Arc<dyn Any + Send + Sync>>,
+    inverse_in_degree: Lazy<Tensor>,
+    gcn_scale: Lazy<Tensor>,
+    looped: Lazy<LoopedGraph>,
+    by_source: Lazy<Indices>,
+}
+
+/// A graph with one self loop a node on a device, and where its edges come from.
+#[derive(Clone, Debug)]
+pub struct LoopedGraph {
+    /// The graph with its loops.
+    pub graph: DeviceGraph,
+    /// See [`crate::graph::Looped::source`].
+    pub source: Indices,
+}
+
+impl DeviceGraph {
+    /// Brings a graph to a device. Its arrays are copied when a kernel first asks for them.
+    pub fn new(device: &Device, graph: impl Into<Arc<Graph>>) -> Self {
+        Self(Arc::new(Inner {
+            device: device.clone(),
+            host: graph.into(),
+            resident: Lazy::default(),
+            inverse_in_degree: Lazy::default(),
+            gcn_scale: Lazy::default(),
+            looped: Lazy::default(),
+            by_source: Lazy::default(),
+        }))
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// The graph in host memory.
+    pub fn host(&self) -> &Graph {
+        &self.0.host
+    }
+
+    /// Number of edges.
+    pub fn num_edges(&self) -> usize {
+        self.host().num_edges() as usize
+    }
+
+    /// Number of destinations.
+    pub fn num_dst(&self) -> usize {
+        self.host().num_dst() as usize
+    }
+
+    /// Number of sources.
+    pub fn num_src(&self) -> usize {
+        self.host().num_src() as usize
+    }
+
+    /// `(rows, columns)` in a direction.
+    pub fn dims(&self, direction: Direction) -> (usize, usize) {
+        match direction {
+            Direction::Forward => (self.num_dst(), self.num_src()),
+            Direction::Transposed => (self.num_src(), self.num_dst()),
+        }
+    }
+
+    /// The row offsets in a direction.
+    pub fn offsets(&self, direction: Direction) -> &[u32] {
+        match direction {
+            Direction::Forward => self.host().offsets(),
+            Direction::Transposed => &self.host().transpose().offsets,
+        }
+    }
+
+    /// The column of each edge in a direction.
+    pub fn columns(&self, direction: Direction) -> &[u32] {
+        match direction {
+            Direction::Forward => self.host().columns(),
+            Direction::Transposed => &self.host().transpose().columns,
+        }
+    }
+
+    /// What the backend keeps for this graph, made by `make` on the first call.
+    pub(crate) fn resident<T: Any + Send + Sync>(
+        &self,
+        make: impl FnOnce() -> Result<T, BackendError>,
+    ) -> Result<Arc<T>, BackendError> {
+        let any =
+            self.0.resident.get_or_try(|| Ok::<_, BackendError>(Arc::new(make()?) as Arc<dyn Any + Send + Sync>))?;
+        any.downcast().map_err(|_| BackendError::WrongDevice("a graph kernel"))
+    }
+
+    /// `1 / in-degree` of each destination, 0 for those without in-edges: `[num_dst, 1]`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn inverse_in_degree(&self) -> Result<Tensor, BackendError> {
+        self.0.inverse_in_degree.get_or_try(|| {
+            let scale = |d: u32| if d == 0 { 0.0 } else { 1.0 / d as f32 };
+            self.column(self.host().in_degrees().map(scale).collect(), "inverse in-degrees")
+        })
+    }
+
+    /// `in-degree^(-1/2)`, 0 for nodes without in-edges: GCN's normalisation of an unweighted graph, `[num_dst, 1]`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn gcn_scale(&self) -> Result<Tensor, BackendError> {
+        self.0.gcn_scale.get_or_try(|| {
+            let scale = |d: u32| if d == 0 { 0.0 } else { (1.0 / f64::from(d).sqrt()) as f32 };
+            self.column(self.host().in_degrees().map(scale).collect(), "GCN normalisation")
+        })
+    }
+
+    fn column(&self, values: Vec<f32>, label: &'static str) -> Result<Tensor, BackendError> {
+        Tensor::from_column(&self.0.device, &values, label)
+    }
+
+    /// The graph with its self loops replaced, see [`Graph::with_self_loops`].
+    ///
+    /// # Errors
+    /// If the graph grows too large, or what the device reports.
+    pub fn with_self_loops<E: From<GraphError> + From<BackendError>>(&self) -> Result<LoopedGraph, E> {
+        self.0.looped.get_or_try(|| {
+            let looped = self.host().with_self_loops()?;
+            let source = Indices::new(&self.0.device, &looped.source, "sources of looped edges")?;
+            Ok(LoopedGraph { graph: Self::new(&self.0.device, looped.graph), source })
+        })
+    }
+
+    /// The position in edge order of each edge of the transpose.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn positions_by_source(&self) -> Result<Indices, BackendError> {
+        self.0
+            .by_source
+            .get_or_try(|| Indices::new(&self.0.device, &self.host().transpose().positions, "positions by source"))
+    }
+}
+
+/// A value made on first use, where making it can fail.
+#[derive(Debug)]
+struct Lazy<T>(Mutex<Option<T>>);
+
+impl<T> Default for Lazy<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T: Clone> Lazy<T> {
+    fn get_or_try<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*slot {
+            Some(value) => Ok(value.clone()),
+            None => Ok(slot.insert(make()?).clone()),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+use super::DropoutMask;
+use crate::backend::{BackendError, DeviceGraph, Tensor};
+
+/// A function of one number whose derivative can be read off its value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unary {
+    /// `max(x, 0)`.
+    Relu,
+    /// `x` where positive, else `slope * x`; the slope must be positive.
+    LeakyRelu(f32),
+    /// `x` where positive, else `alpha * (exp(x) - 1)`; alpha must be positive.
+    Elu(f32),
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid,
+    /// The hyperbolic tangent.
+    Tanh,
+    /// `x^(-1/2)` where positive, else 0: a degree into GCN's normalisation.
+    InverseSqrt,
+}
+
+impl Unary {
+    /// The function.
+    pub fn apply(self, x: f32) -> f32 {
+        match self {
+            Self::Relu => x.max(0.0),
+            Self::LeakyRelu(slope) => {
+                if x > 0.0 {
+                    x
+                } else {
+                    slope * x
+                }
+            }
+            Self::Elu(alpha) => {
+                if x > 0.0 {
+                    x
+                } else {
+                    alpha * x.exp_m1()
+                }
+            }
+            Self::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+            Self::Tanh => x.tanh(),
+            Self::InverseSqrt => {
+                if x > 0.0 {
+                    1.0 / x.sqrt()
+                } else {
+                    0.0
+                }
+            }
+        }
+    }
+
+    /// The derivative, from the value `y` of the function.
+    pub fn derivative(self, y: f32) -> f32 {
+        match self {
+            Self::Relu => {
+                if y > 0.0 {
+                    1.0
+                } else {
+                    0.0
+                }
+            }
+            Self::LeakyRelu(slope) => {
+                if y > 0.0 {
+                    1.0
+                } else {
+                    slope
+                }
+            }
+            Self::Elu(alpha) => {
+                if y > 0.0 {
+                    1.0
+                } else {
+                    y + alpha
+                }
+            }
+            Self::Sigmoid => y * (1.0 - y),
+            Self::Tanh => 1.0 - y * y,
+            Self::InverseSqrt => -0.5 * y * y * y,
+        }
+    }
+
+    /// The slope or alpha, 0 for functions without one.
+    pub fn parameter(self) -> f32 {
+        match self {
+            Self::LeakyRelu(p) | Self::Elu(p) => p,
+            Self::Relu | Self::Sigmoid | Self::Tanh | Self::InverseSqrt => 0.0,
+        }
+    }
+}
+
+/// Functions entry by entry; all tensors of a call have one shape.
+pub trait ElementwiseKernels {
+    /// `out = f(x)`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn unary(&self, f: Unary, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+
+    /// `out = g * f'(y)`, where `y = f(x)`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+
+    /// `out = a + b`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+
+    /// `out += x`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+
+    /// `out = (1 + eps) * x`, and `+ y` where given; `eps` is `[1, 1]`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn scale_add(&self, eps: &Tensor, x: &Tensor, y: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError>;
+
+    /// `out[r, c] = x[r, c] / (1 - p)` where the mask keeps `(r, c)`, else 0; see [`DropoutMask`].
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+
+    /// The same for the stored entries of a sparse matrix: `values[k]` stands in row `i` and column `j` of `pattern`, and meets the fate
+    /// that the entry `(i, j)` of a dense matrix would.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn dropout_sparse(
+        &self,
+        mask: &DropoutMask<'_>,
+        pattern: &DeviceGraph,
+        values: &Tensor,
+        out: &Tensor,
+    ) -> Result<(), BackendError>;
+}

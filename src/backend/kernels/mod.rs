@@ -1,0 +1,27 @@
+//! The kernel families: what each computes, on which shapes. A backend implements every trait here.
+//!
+//! Shapes are written `[rows, cols]`; `i` is a destination, `j` a source, `k` an edge in edge order. All sums run in 32-bit floats in an
+//! order that depends on nothing but the shapes and the plan, so that two runs on one device give the same bits.
+
+mod elementwise;
+mod gather;
+mod gine;
+mod linear;
+mod loss;
+mod optim;
+mod random;
+mod rows;
+mod sddmm;
+mod spmm;
+
+pub use elementwise::{ElementwiseKernels, Unary};
+pub use gather::GatherKernels;
+pub use gine::{GineBackward, GineForward, GineKernels};
+pub use linear::{Gemm, LinearKernels};
+pub use loss::LossKernels;
+pub use optim::{AdamUpdate, OptimKernels};
+pub(crate) use random::DropoutKey;
+pub use random::{DropoutMask, StepData, dropout_keeps, dropout_threshold};
+pub use rows::RowKernels;
+pub use sddmm::{Sddmm, SddmmKernels};
+pub use spmm::{Spmm, SpmmKernels};

@@ -1,0 +1,23 @@
+//! Devices: one object-safe trait, the kernels' arguments, and the implementations.
+//!
+//! - [`Device`] and [`Tensor`] are what an application holds; the device is picked at run time.
+//! - [`Backend`] is what an implementation provides: memory, and one trait a kernel family in [`kernels`].
+//! - [`cpu`] has the plain Rust twin of every kernel; [`wgpu`](self::wgpu) runs WGSL on Vulkan, Metal, DX12 and WebGPU.
+//!
+//! Operations enqueue and return; only reading back waits.
+
+pub mod cpu;
+mod device;
+mod error;
+mod graph;
+pub mod kernels;
+mod pool;
+mod tensor;
+#[cfg(feature = "wgpu")]
+pub mod wgpu;
+
+pub use device::{Backend, Buffer, Capabilities, Device, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture};
+pub use error::BackendError;
+pub use graph::{DeviceGraph, Direction, LoopedGraph};
+pub use kernels::dropout_keeps;
+pub use tensor::{Indices, Tensor, row_stride};

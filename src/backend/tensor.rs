@@ -1,0 +1,235 @@
+use std::fmt;
+
+use super::{BackendError, Buffer, Device};
+use crate::matrix::Matrix;
+
+/// A matrix of 32-bit floats on a device: row-major, `[rows, cols]`, with `stride` floats from one row to the next.
+///
+/// What stands between `cols` and `stride` is undefined: kernels neither rely on it nor keep it. A clone shares the memory.
+#[derive(Clone)]
+pub struct Tensor {
+    device: Device,
+    buffer: Buffer,
+    rows: usize,
+    cols: usize,
+}
+
+/// The row stride of a tensor of `cols` columns, in floats: padded to 16 bytes for wide loads, except for single columns.
+pub const fn row_stride(cols: usize) -> usize {
+    if cols == 1 { 1 } else { cols.next_multiple_of(4) }
+}
+
+impl Tensor {
+    /// A tensor with undefined contents.
+    ///
+    /// # Errors
+    /// If the device has no room for it.
+    pub fn uninit(device: &Device, rows: usize, cols: usize, label: &'static str) -> Result<Self, BackendError> {
+        let words = rows.checked_mul(row_stride(cols)).filter(|&n| n < usize::MAX / 8).ok_or_else(|| {
+            BackendError::TooLarge {
+                what: format!("{label} [{rows}, {cols}]"),
+                requested: u64::MAX,
+                limit: device.capabilities().max_buffer_bytes,
+                remedy: "split the matrix",
+            }
+        })?;
+        Ok(Self { device: device.clone(), buffer: device.allocate(words, label)?, rows, cols })
+    }
+
+    /// As [`Tensor::uninit`], on the device of another tensor.
+    pub(crate) fn uninit_on(other: &Self, rows: usize, cols: usize, label: &'static str) -> Result<Self, BackendError> {
+        Self::uninit(&other.device, rows, cols, label)
+    }
+
+    /// A tensor of one value.
+    ///
+    /// # Errors
+    /// As [`Tensor::uninit`].
+    pub fn full(
+        device: &Device,
+        rows: usize,
+        cols: usize,
+        value: f32,
+        label: &'static str,
+    ) -> Result<Self, BackendError> {
+        let tensor = Self::uninit(device, rows, cols, label)?;
+        device.fill(&tensor.buffer, tensor.words(), value.to_bits())?;
+        Ok(tensor)
+    }
+
+    /// A copy of a host matrix.
+    ///
+    /// # Errors
+    /// As [`Tensor::uninit`].
+    pub fn from_matrix(device: &Device, matrix: &Matrix, label: &'static str) -> Result<Self, BackendError> {
+        let tensor = Self::uninit(device, matrix.rows(), matrix.cols(), label)?;
+        tensor.write(matrix.data())?;
+        Ok(tensor)
+    }
+
+    /// One column of values.
+    ///
+    /// # Errors
+    /// As [`Tensor::uninit`].
+    pub fn from_column(device: &Device, values: &[f32], label: &'static str) -> Result<Self, BackendError> {
+        let tensor = Self::uninit(device, values.len(), 1, label)?;
+        tensor.write(values)?;
+        Ok(tensor)
+    }
+
+    /// Overwrites the tensor with `rows * cols` values, row by row.
+    ///
+    /// # Errors
+    /// [`BackendError::TooLarge`] if the number of values is another; what the device reports.
+    pub fn write(&self, values: &[f32]) -> Result<(), BackendError> {
+        if values.len() != self.rows * self.cols {
+            return Err(BackendError::TooLarge {
+                what: format!("writing {} values to a tensor of [{}, {}]", values.len(), self.rows, self.cols),
+                requested: values.len() as u64 * 4,
+                limit: (self.rows * self.cols) as u64 * 4,
+                remedy: "give exactly one value an entry",
+            });
+        }
+        if self.stride() == self.cols {
+            return self.device.write(&self.buffer, bytemuck::cast_slice(values));
+        }
+        let mut padded = vec![0.0f32; self.words()];
+        for (to, from) in padded.chunks_exact_mut(self.stride()).zip(values.chunks_exact(self.cols)) {
+            to[..self.cols].copy_from_slice(from);
+        }
+        self.device.write(&self.buffer, bytemuck::cast_slice(&padded))
+    }
+
+    /// The device it lives on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Its memory.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Floats from one row to the next.
+    pub fn stride(&self) -> usize {
+        row_stride(self.cols)
+    }
+
+    /// Floats in memory, padding included.
+    pub fn words(&self) -> usize {
+        self.rows * self.stride()
+    }
+
+    /// `[rows, cols]`.
+    pub fn shape(&self) -> [usize; 2] {
+        [self.rows, self.cols]
+    }
+
+    /// The first `rows` rows, in the same memory.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn head_rows(&self, rows: usize) -> Self {
+        assert!(rows <= self.rows, "{rows} rows asked of {}", self.rows);
+        Self { rows, ..self.clone() }
+    }
+
+    /// A tensor of the same shape with undefined contents.
+    ///
+    /// # Errors
+    /// As [`Tensor::uninit`].
+    pub fn like(&self, label: &'static str) -> Result<Self, BackendError> {
+        Self::uninit(&self.device, self.rows, self.cols, label)
+    }
+
+    /// The values on the host, after everything enqueued so far.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub async fn to_matrix(&self) -> Result<Matrix, BackendError> {
+        let words = self.device.read(&self.buffer, self.words()).await?;
+        let mut values: Vec<f32> = bytemuck::allocation::cast_vec(words);
+        if self.stride() != self.cols {
+            for i in 0..self.rows {
+                values.copy_within(i * self.stride()..i * self.stride() + self.cols, i * self.cols);
+            }
+            values.truncate(self.rows * self.cols);
+        }
+        Ok(Matrix::new(self.rows, self.cols, values).expect("a row and a column for every value"))
+    }
+
+    /// [`Tensor::to_matrix`] for native callers that may wait.
+    ///
+    /// # Errors
+    /// What the device reports.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn to_matrix_blocking(&self) -> Result<Matrix, BackendError> {
+        pollster::block_on(self.to_matrix())
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor([{}, {}] on {})", self.rows, self.cols, self.device.info().backend)
+    }
+}
+
+/// A list of row numbers, classes or node ids on a device.
+#[derive(Clone, Debug)]
+pub struct Indices {
+    buffer: Buffer,
+    len: usize,
+}
+
+impl Indices {
+    /// A copy of `values`.
+    ///
+    /// # Errors
+    /// If the device has no room for it.
+    pub fn new(device: &Device, values: &[u32], label: &'static str) -> Result<Self, BackendError> {
+        let indices = Self::uninit(device, values.len(), label)?;
+        device.write(&indices.buffer, values)?;
+        Ok(indices)
+    }
+
+    /// A list with undefined contents.
+    ///
+    /// # Errors
+    /// If the device has no room for it.
+    pub fn uninit(device: &Device, len: usize, label: &'static str) -> Result<Self, BackendError> {
+        Ok(Self { buffer: device.allocate(len, label)?, len })
+    }
+
+    /// Its memory.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The values on the host.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub async fn to_vec(&self, device: &Device) -> Result<Vec<u32>, BackendError> {
+        device.read(&self.buffer, self.len).await
+    }
+}

@@ -1,0 +1,128 @@
+use super::{
+    Dispatch, WgpuBackend,
+    graph::Array,
+    slices::row_slices,
+    variants::{Flag, Kernel, Variant},
+};
+use crate::backend::{
+    BackendError, Buffer, DeviceGraph, Direction, Tensor,
+    kernels::{DropoutMask, ElementwiseKernels, StepData, Unary, dropout_threshold},
+};
+
+impl Unary {
+    fn flag(self) -> Flag {
+        match self {
+            Self::Relu => Flag::Relu,
+            Self::LeakyRelu(_) => Flag::LeakyRelu,
+            Self::Elu(_) => Flag::Elu,
+            Self::Sigmoid => Flag::Sigmoid,
+            Self::Tanh => Flag::Tanh,
+            Self::InverseSqrt => Flag::InverseSqrt,
+        }
+    }
+}
+
+impl WgpuBackend {
+    /// Launches a flat kernel over `out` and the tensors of its shape in `inputs`, in slices where they do not fit; `more` adds what is particular,
+    /// given the first row.
+    fn flat<'a>(
+        &self,
+        variant: Variant,
+        inputs: &[(&'static str, &'a Tensor)],
+        out: &'a Tensor,
+        more: impl Fn(Dispatch<'a>, usize) -> Dispatch<'a>,
+    ) -> Result<(), BackendError> {
+        for rows in row_slices(out.rows(), &[out.stride()], self.capabilities.max_binding_bytes) {
+            let quads = (rows.len() * out.stride()).div_ceil(4);
+            let mut dispatch = Dispatch::new(variant).param("quads", quads).rows("out", out, rows.start, rows.len());
+            for (name, tensor) in inputs {
+                dispatch = dispatch.rows(name, tensor, rows.start, rows.len());
+            }
+            self.run(more(dispatch, rows.start).threads(quads))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn fill_words(&self, buffer: &Buffer, words: usize, value: u32) -> Result<(), BackendError> {
+        for slice in row_slices(words, &[1], self.capabilities.max_binding_bytes) {
+            let quads = slice.len().div_ceil(4);
+            let dispatch = Dispatch::new(Variant::new(Kernel::Fill))
+                .param("quads", quads)
+                .param("value", value as usize)
+                .words("out", buffer, slice.start, slice.len());
+            self.run(dispatch.threads(quads))?;
+        }
+        Ok(())
+    }
+}
+
+impl ElementwiseKernels for WgpuBackend {
+    fn unary(&self, f: Unary, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        let variant = Variant::new(Kernel::Unary).with(f.flag(), true);
+        self.flat(variant, &[("x", x)], out, |d, _| d.float("parameter", f.parameter()))
+    }
+
+    fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        let variant = Variant::new(Kernel::UnaryGrad).with(f.flag(), true);
+        self.flat(variant, &[("y", y), ("g", g)], out, |d, _| d.float("parameter", f.parameter()))
+    }
+
+    fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        self.flat(Variant::new(Kernel::Add), &[("a", a), ("b", b)], out, |d, _| d)
+    }
+
+    fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        self.flat(Variant::new(Kernel::AddAssign), &[("x", x)], out, |d, _| d)
+    }
+
+    fn scale_add(&self, eps: &Tensor, x: &Tensor, y: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError> {
+        let variant = Variant::new(Kernel::ScaleAdd).with(Flag::WithY, y.is_some());
+        let mut inputs = vec![("x", x)];
+        inputs.extend(y.map(|y| ("y", y)));
+        self.flat(variant, &inputs, out, |d, _| d.tensor("eps", eps))
+    }
+
+    fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        self.flat(Variant::new(Kernel::Dropout), &[("x", x)], out, |d, first_row| {
+            d.param("stride", out.stride()).param("first_row", first_row).mask(mask)
+        })
+    }
+
+    fn dropout_sparse(
+        &self,
+        mask: &DropoutMask<'_>,
+        pattern: &DeviceGraph,
+        values: &Tensor,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
+        let resident = self.resident(pattern)?;
+        let rows = resident.array(pattern, Direction::Forward, Array::Rows)?;
+        let columns = resident.array(pattern, Direction::Forward, Array::Columns)?;
+        for edges in row_slices(pattern.num_edges(), &[1], self.capabilities.max_binding_bytes) {
+            let dispatch = Dispatch::new(Variant::new(Kernel::DropoutSparse))
+                .param("quads", edges.len().div_ceil(4))
+                .param("entries", edges.len())
+                .words("rows", rows.buffer(), edges.start, edges.len())
+                .words("columns", columns.buffer(), edges.start, edges.len())
+                .rows("values", values, edges.start, edges.len())
+                .rows("out", out, edges.start, edges.len())
+                .mask(mask);
+            self.run(dispatch.threads(edges.len().div_ceil(4)))?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Dispatch<'a> {
+    /// What a dropout mask consists of. The state is a buffer of its own that outlives the launch: it is bound by handle.
+    fn mask(self, mask: &DropoutMask<'a>) -> Self {
+        self.param("layer", mask.layer as usize)
+            .param("threshold", dropout_threshold(mask.p) as usize)
+            .float("scale", 1.0 / (1.0 - mask.p))
+            .state(mask.state)
+    }
+
+    pub(super) fn state(self, state: &'a Buffer) -> Self {
+        self.words("state", state, 0, size_of::<StepData>() / 4)
+    }
+}

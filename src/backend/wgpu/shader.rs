@@ -1,0 +1,134 @@
+//! From the files in `shaders/` to WGSL that a driver takes.
+//!
+//! Lines that start with `#` are directives, everything else is WGSL:
+//! - `#ifdef NAME`, `#ifndef NAME`, `#else`, `#endif`: parts that a variant has or has not;
+//! - `#include NAME`: another file;
+//! - `#param name: type`: a number of the uniform struct `p`;
+//! - `#read name: type`, `#write name: type`: the next storage binding.
+//!
+//! The host fills parameters and bindings by name, so that neither their order nor their numbers stand anywhere else.
+
+use std::fmt::Write;
+
+/// A variant written out, and the names that the host fills in.
+#[derive(Debug)]
+pub(super) struct Shader {
+    pub(super) wgsl: String,
+    pub(super) params: Vec<String>,
+    pub(super) bindings: Vec<String>,
+}
+
+/// The files, by the names that `#include` and the table of kernels use.
+const FILES: &[(&str, &str)] = &[
+    ("prelude", include_str!("../../../shaders/prelude.wgsl")),
+    ("random", include_str!("../../../shaders/random.wgsl")),
+    ("elementwise", include_str!("../../../shaders/elementwise.wgsl")),
+    ("gather", include_str!("../../../shaders/gather.wgsl")),
+    ("gine", include_str!("../../../shaders/gine.wgsl")),
+    ("linear", include_str!("../../../shaders/linear.wgsl")),
+    ("loss", include_str!("../../../shaders/loss.wgsl")),
+    ("optim", include_str!("../../../shaders/optim.wgsl")),
+    ("rows", include_str!("../../../shaders/rows.wgsl")),
+    ("sddmm", include_str!("../../../shaders/sddmm.wgsl")),
+    ("spmm", include_str!("../../../shaders/spmm.wgsl")),
+];
+
+/// Writes out a variant of `file`: `flags` are the names that `#ifdef` asks for, `constants` become `const NAME: u32`.
+pub(super) fn expand(file: &str, flags: &[&str], constants: &[(&str, u32)]) -> Result<Shader, String> {
+    let mut expansion = Expansion { flags, body: String::new(), params: Vec::new(), bindings: Vec::new() };
+    for (name, value) in constants {
+        _ = writeln!(expansion.body, "const {name}: u32 = {value}u;");
+    }
+    expansion.file("prelude")?;
+    expansion.file(file)?;
+
+    let mut wgsl = String::from("struct Params {\n");
+    for (name, kind) in &expansion.params {
+        _ = writeln!(wgsl, "    {name}: {kind},");
+    }
+    wgsl.push_str("}\n@group(0) @binding(0) var<uniform> p: Params;\n");
+    for (i, (access, name, kind)) in expansion.bindings.iter().enumerate() {
+        _ = writeln!(wgsl, "@group(0) @binding({}) var<storage, {access}> {name}: {kind};", i + 1);
+    }
+    wgsl.push_str(&expansion.body);
+    Ok(Shader {
+        wgsl,
+        params: expansion.params.into_iter().map(|(name, _)| name).collect(),
+        bindings: expansion.bindings.into_iter().map(|(_, name, _)| name).collect(),
+    })
+}
+
+struct Expansion<'a> {
+    flags: &'a [&'a str],
+    body: String,
+    params: Vec<(String, String)>,
+    bindings: Vec<(&'static str, String, String)>,
+}
+
+impl Expansion<'_> {
+    fn file(&mut self, name: &str) -> Result<(), String> {
+        let (_, text) =
+            FILES.iter().find(|(n, _)| *n == name).ok_or_else(|| format!("there is no shader file {name}"))?;
+        // One entry an open #ifdef: whether its current part counts.
+        let mut open: Vec<bool> = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let at = |what: &str| format!("{name}.wgsl, line {}: {what}", number + 1);
+            let Some(directive) = line.strip_prefix('#') else {
+                if open.iter().all(|&on| on) {
+                    self.body.push_str(line);
+                    self.body.push('\n');
+                }
+                continue;
+            };
+            let (word, rest) = directive.split_once(' ').unwrap_or((directive, ""));
+            match word {
+                "ifdef" => open.push(self.flags.contains(&rest)),
+                "ifndef" => open.push(!self.flags.contains(&rest)),
+                "else" => {
+                    let on = open.last_mut().ok_or_else(|| at("#else without #ifdef"))?;
+                    *on = !*on;
+                }
+                "endif" => _ = open.pop().ok_or_else(|| at("#endif without #ifdef"))?,
+                _ if !open.iter().all(|&on| on) => {}
+                "include" => self.file(rest)?,
+                "param" | "read" | "write" => {
+                    let (name, kind) = rest.split_once(": ").ok_or_else(|| at("expected `name: type`"))?;
+                    let (name, kind) = (name.to_owned(), kind.to_owned());
+                    match word {
+                        "param" => self.params.push((name, kind)),
+                        "read" => self.bindings.push(("read", name, kind)),
+                        _ => self.bindings.push(("read_write", name, kind)),
+                    }
+                }
+                other => return Err(at(&format!("unknown directive #{other}"))),
+            }
+        }
+        if open.is_empty() { Ok(()) } else { Err(format!("{name}.wgsl: #ifdef without #endif")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_numbered_in_their_order() {
+        let shader = expand("spmm", &["FEATURE_PARALLEL", "WEIGHTED", "ROW_SCALE"], &[]).unwrap();
+        assert_eq!(shader.bindings, ["offsets", "columns", "weight", "x", "row_scale", "out"]);
+        assert!(shader.wgsl.contains("@binding(3) var<storage, read> weight: array<f32>;"));
+        assert!(shader.wgsl.contains("@binding(6) var<storage, read_write> out: array<Chunk>;"));
+        assert_eq!(shader.params[0], "tasks");
+        assert!(!shader.wgsl.contains('#'));
+    }
+
+    #[test]
+    fn constants_come_first() {
+        assert!(
+            expand("linear", &["GEMM"], &[("COLUMNS_PER_THREAD", 4)])
+                .unwrap()
+                .wgsl
+                .contains("const COLUMNS_PER_THREAD: u32 = 4u;")
+        );
+        assert!(expand("nowhere", &[], &[]).is_err());
+    }
+}

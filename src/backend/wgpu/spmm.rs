@@ -1,0 +1,127 @@
+use std::ops::Range;
+
+use super::{
+    Dispatch, WgpuBackend,
+    gather::chunks_of,
+    graph::{Array, HeavyRows},
+    slices::{align_down, edge_slices},
+    variants::{Flag, Kernel, Variant},
+};
+use crate::{
+    backend::{
+        BackendError, Direction, Indices, Tensor,
+        kernels::{Spmm, SpmmKernels},
+    },
+    plan::Mapping,
+};
+
+/// The arrays of the graph that a launch reads.
+struct Arrays {
+    offsets: Indices,
+    columns: Indices,
+    positions: Option<Indices>,
+}
+
+impl SpmmKernels for WgpuBackend {
+    fn spmm(&self, args: &Spmm<'_>) -> Result<(), BackendError> {
+        let resident = self.resident(args.graph)?;
+        let permuted = args.direction == Direction::Transposed && args.weight.is_some();
+        let arrays = Arrays {
+            offsets: resident.array(args.graph, args.direction, Array::Offsets)?,
+            columns: resident.array(args.graph, args.direction, Array::Columns)?,
+            positions: permuted.then(|| resident.array(args.graph, args.direction, Array::Positions)).transpose()?,
+        };
+        let offsets = args.graph.offsets(args.direction);
+        let slices = edge_slices(offsets, &[args.out.stride()], self.capabilities.max_binding_bytes);
+        self.for_each_panel(args.x, |panel, first_chunk| {
+            for slice in &slices {
+                // Heavy rows start first: they take longest.
+                if let Some(heavy) = resident.heavy_rows(args.graph, args.direction, args.plan.segment, slice)? {
+                    self.spmm_heavy(args, &arrays, panel, first_chunk, slice, &heavy)?;
+                }
+                let dispatch = self
+                    .spmm_launch(args, &arrays, panel, slice)
+                    .param("tasks", slice.len())
+                    .param("out_stride", chunks_of(args.out))
+                    .param("out_first", first_chunk)
+                    .words("offsets", arrays.offsets.buffer(), slice.start, slice.len() + 1)
+                    .maybe_rows(Flag::RowScale, "row_scale", args.row_scale, slice.start, slice.len())
+                    .rows("out", args.out, slice.start, slice.len());
+                self.run(dispatch.threads(slice.len() * args.plan.lanes as usize))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl WgpuBackend {
+    /// What whole rows and segments have in common.
+    fn spmm_launch<'a>(
+        &self,
+        args: &Spmm<'a>,
+        arrays: &'a Arrays,
+        panel: &'a Tensor,
+        slice: &Range<usize>,
+    ) -> Dispatch<'a> {
+        let offsets = args.graph.offsets(args.direction);
+        let edges = align_down(offsets[slice.start] as usize)..offsets[slice.end] as usize;
+        let kernel = match args.plan.mapping {
+            Mapping::FeatureParallel => Kernel::SpmmFeature,
+            Mapping::NeighbourParallel => Kernel::SpmmNeighbour,
+        };
+        let mut dispatch = Dispatch::new(Variant::new(kernel))
+            .with(Flag::Scalar, panel.cols() == 1)
+            .param("chunks", chunks_of(panel))
+            .param("edge_base", edges.start)
+            .param("x_stride", chunks_of(panel))
+            .param("lanes_log2", args.plan.lanes.ilog2() as usize)
+            .param("segment", args.plan.segment as usize)
+            .words("columns", arrays.columns.buffer(), edges.start, edges.len())
+            .maybe_rows(Flag::ColumnScale, "column_scale", args.column_scale, 0, panel.rows())
+            .tensor("x", panel);
+        if let Some(weight) = args.weight {
+            dispatch = dispatch.with(Flag::Weighted, true);
+            dispatch = match &arrays.positions {
+                Some(positions) => dispatch
+                    .with(Flag::Permuted, true)
+                    .words("positions", positions.buffer(), edges.start, edges.len())
+                    .tensor("weight", weight),
+                None => dispatch.rows("weight", weight, edges.start, edges.len()),
+            };
+        }
+        dispatch
+    }
+
+    fn spmm_heavy(
+        &self,
+        args: &Spmm<'_>,
+        arrays: &Arrays,
+        panel: &Tensor,
+        first_chunk: usize,
+        slice: &Range<usize>,
+        heavy: &HeavyRows,
+    ) -> Result<(), BackendError> {
+        let chunks = chunks_of(panel);
+        let partials = Tensor::uninit_on(panel, heavy.num_segments, panel.cols(), "sums of edge segments")?;
+        let segments = self
+            .spmm_launch(args, arrays, panel, slice)
+            .with(Flag::Segmented, true)
+            .param("tasks", heavy.num_segments)
+            .param("out_stride", chunks)
+            .param("out_first", 0)
+            .words("segments", heavy.segments.buffer(), 0, heavy.segments.len())
+            .tensor("out", &partials);
+        self.run(segments.threads(heavy.num_segments * args.plan.lanes as usize))?;
+        let merge = Dispatch::new(Variant::new(Kernel::SpmmMerge))
+            .with(Flag::Scalar, panel.cols() == 1)
+            .param("tasks", heavy.num_rows)
+            .param("chunks", chunks)
+            .param("out_stride", chunks_of(args.out))
+            .param("out_first", first_chunk)
+            .words("heavy", heavy.rows.buffer(), 0, heavy.rows.len())
+            .tensor("partials", &partials)
+            .maybe_rows(Flag::RowScale, "row_scale", args.row_scale, slice.start, slice.len())
+            .rows("out", args.out, slice.start, slice.len());
+        self.run(merge.threads(heavy.num_rows * chunks))
+    }
+}

@@ -1,0 +1,277 @@
+//! Every kernel and every variant of it, in one place.
+
+use super::shader::{Shader, expand};
+
+/// A kernel: a part of a shader file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kernel {
+    Add,
+    AddAssign,
+    Adam,
+    Argmax,
+    BinaryCrossEntropy,
+    ColumnSums,
+    Copy,
+    CrossEntropy,
+    Dropout,
+    DropoutSparse,
+    Fill,
+    Gather,
+    Gemm,
+    GineBackward,
+    GineForward,
+    L2,
+    L2Grad,
+    MergeSplits,
+    RowDot,
+    ScaleAdd,
+    Scatter,
+    Sddmm,
+    SpmmFeature,
+    SpmmMerge,
+    SpmmNeighbour,
+    Transpose,
+    Unary,
+    UnaryGrad,
+}
+
+/// What a variant may switch on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Flag {
+    Accumulate,
+    Bias,
+    ColumnScale,
+    Decoupled,
+    Divisor,
+    Elu,
+    InverseSqrt,
+    LeakyRelu,
+    Permuted,
+    Relu,
+    RowScale,
+    Scalar,
+    Segmented,
+    Sigmoid,
+    Tanh,
+    TransposeA,
+    TransposeB,
+    Weighted,
+    WithY,
+}
+
+/// A kernel with its switches and its constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Variant {
+    pub(super) kernel: Kernel,
+    flags: u32,
+    constant: u32,
+}
+
+/// How a kernel is made.
+struct Spec {
+    kernel: Kernel,
+    file: &'static str,
+    /// The flag that selects its part of the file, if the file has several.
+    part: Option<&'static str>,
+    /// Switches that may be on or off, each by itself.
+    flags: &'static [Flag],
+    /// Switches of which exactly one is on.
+    one_of: &'static [Flag],
+    /// A constant and its values.
+    constant: Option<(&'static str, &'static [u32])>,
+}
+
+const FUNCTIONS: &[Flag] = &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::InverseSqrt];
+const SPMM: &[Flag] =
+    &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
+
+const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, flags: &'static [Flag]) -> Spec {
+    Spec { kernel, file, part, flags, one_of: &[], constant: None }
+}
+
+const KERNELS: &[Spec] = &[
+    spec(Kernel::Add, "elementwise", Some("ADD"), &[]),
+    spec(Kernel::AddAssign, "elementwise", Some("ADD_ASSIGN"), &[]),
+    spec(Kernel::Adam, "optim", None, &[Flag::Decoupled]),
+    spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
+    spec(Kernel::BinaryCrossEntropy, "loss", Some("BINARY_CROSS_ENTROPY"), &[]),
+    spec(Kernel::ColumnSums, "linear", Some("COLUMN_SUMS"), &[Flag::Accumulate]),
+    spec(Kernel::Copy, "gather", Some("COPY"), &[Flag::Scalar]),
+    spec(Kernel::CrossEntropy, "loss", Some("CROSS_ENTROPY"), &[]),
+    spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[]),
+    spec(Kernel::DropoutSparse, "elementwise", Some("DROPOUT_SPARSE"), &[]),
+    spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
+    spec(Kernel::Gather, "gather", Some("GATHER"), &[Flag::Scalar]),
+    Spec {
+        constant: Some(("COLUMNS_PER_THREAD", &[1, 4])),
+        ..spec(
+            Kernel::Gemm,
+            "linear",
+            Some("GEMM"),
+            &[Flag::TransposeA, Flag::TransposeB, Flag::Bias, Flag::Accumulate],
+        )
+    },
+    spec(Kernel::GineBackward, "gine", Some("BACKWARD"), &[Flag::Scalar]),
+    spec(Kernel::GineForward, "gine", Some("FORWARD"), &[Flag::Scalar]),
+    spec(Kernel::L2, "rows", Some("L2"), &[]),
+    spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[]),
+    spec(Kernel::MergeSplits, "linear", Some("MERGE_SPLITS"), &[Flag::Bias, Flag::Accumulate]),
+    spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor]),
+    spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::WithY]),
+    spec(Kernel::Scatter, "gather", Some("SCATTER"), &[Flag::Scalar]),
+    spec(Kernel::Sddmm, "sddmm", None, &[Flag::RowScale, Flag::ColumnScale, Flag::Accumulate]),
+    spec(Kernel::SpmmFeature, "spmm", Some("FEATURE_PARALLEL"), SPMM),
+    spec(Kernel::SpmmMerge, "spmm", Some("MERGE"), &[Flag::Scalar, Flag::RowScale]),
+    spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM),
+    spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
+    Spec { one_of: FUNCTIONS, ..spec(Kernel::Unary, "elementwise", Some("UNARY"), &[]) },
+    Spec { one_of: FUNCTIONS, ..spec(Kernel::UnaryGrad, "elementwise", Some("UNARY_GRAD"), &[]) },
+];
+
+impl Flag {
+    /// The name that the shader files use.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Accumulate => "ACCUMULATE",
+            Self::Bias => "BIAS",
+            Self::ColumnScale => "COLUMN_SCALE",
+            Self::Decoupled => "DECOUPLED",
+            Self::Divisor => "DIVISOR",
+            Self::Elu => "ELU",
+            Self::InverseSqrt => "INVERSE_SQRT",
+            Self::LeakyRelu => "LEAKY_RELU",
+            Self::Permuted => "PERMUTED",
+            Self::Relu => "RELU",
+            Self::RowScale => "ROW_SCALE",
+            Self::Scalar => "SCALAR",
+            Self::Segmented => "SEGMENTED",
+            Self::Sigmoid => "SIGMOID",
+            Self::Tanh => "TANH",
+            Self::TransposeA => "TRANSPOSE_A",
+            Self::TransposeB => "TRANSPOSE_B",
+            Self::Weighted => "WEIGHTED",
+            Self::WithY => "WITH_Y",
+        }
+    }
+}
+
+impl Variant {
+    pub(super) fn new(kernel: Kernel) -> Self {
+        Self { kernel, flags: 0, constant: 0 }
+    }
+
+    /// Switches `flag` on if `on`.
+    pub(super) fn with(mut self, flag: Flag, on: bool) -> Self {
+        self.flags |= u32::from(on) << flag as u32;
+        self
+    }
+
+    /// Sets the kernel's constant.
+    pub(super) fn constant(mut self, value: u32) -> Self {
+        self.constant = value;
+        self
+    }
+
+    pub(super) fn has(self, flag: Flag) -> bool {
+        self.flags >> (flag as u32) & 1 == 1
+    }
+
+    fn spec(self) -> &'static Spec {
+        KERNELS.iter().find(|s| s.kernel == self.kernel).expect("the table lists every kernel")
+    }
+
+    fn flags(self) -> impl Iterator<Item = Flag> {
+        self.spec().flags.iter().chain(self.spec().one_of).copied().filter(move |&f| self.has(f))
+    }
+
+    /// A name for people: `spmm FEATURE_PARALLEL WEIGHTED`.
+    pub(super) fn label(self) -> String {
+        let spec = self.spec();
+        let mut label = spec.file.to_owned();
+        for word in spec.part.into_iter().chain(self.flags().map(Flag::name)) {
+            label.push(' ');
+            label.push_str(word);
+        }
+        if spec.constant.is_some() {
+            label.push_str(&format!(" {}", self.constant));
+        }
+        label
+    }
+
+    /// The variant written out.
+    pub(super) fn shader(self) -> Shader {
+        let spec = self.spec();
+        let names: Vec<&str> = spec.part.into_iter().chain(self.flags().map(Flag::name)).collect();
+        let constant = spec.constant.map(|(name, _)| (name, self.constant));
+        expand(spec.file, &names, constant.as_slice())
+            .expect("the shader files are part of the program, and tests expand them all")
+    }
+
+    /// Every variant there is.
+    pub(super) fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for spec in KERNELS {
+            let choices: &[Option<Flag>] = &if spec.one_of.is_empty() {
+                vec![None]
+            } else {
+                spec.one_of.iter().copied().map(Some).collect::<Vec<_>>()
+            };
+            for &choice in choices {
+                for &constant in spec.constant.map_or([0].as_slice(), |(_, values)| values) {
+                    for switches in 0..1u32 << spec.flags.len() {
+                        let mut variant = Self::new(spec.kernel).constant(constant);
+                        for (i, &flag) in spec.flags.iter().enumerate() {
+                            variant = variant.with(flag, switches >> i & 1 == 1);
+                        }
+                        if let Some(flag) = choice {
+                            variant = variant.with(flag, true);
+                        }
+                        if variant.makes_sense() {
+                            all.push(variant);
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether the host ever asks for this combination.
+    fn makes_sense(self) -> bool {
+        let scaled_apart = self.kernel != Kernel::SpmmMerge && self.has(Flag::Segmented) && self.has(Flag::RowScale);
+        let positions_unused = self.has(Flag::Permuted) && !self.has(Flag::Weighted);
+        let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
+        !(scaled_apart || positions_unused || biased_sum)
+    }
+}
+
+/// Name and WGSL of every variant, for checking them without a device.
+#[doc(hidden)]
+pub fn all_shaders() -> Vec<(String, String)> {
+    Variant::all().into_iter().map(|v| (v.label(), v.shader().wgsl)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_stays_within_the_defaults_of_webgpu() {
+        let all = Variant::all();
+        assert!(all.len() > 100, "{}", all.len());
+        for variant in all {
+            let shader = variant.shader();
+            assert!(shader.bindings.len() <= 8, "{}: {:?}", variant.label(), shader.bindings);
+        }
+    }
+
+    #[test]
+    fn labels_tell_variants_apart() {
+        let mut labels: Vec<String> = Variant::all().into_iter().map(Variant::label).collect();
+        let count = labels.len();
+        labels.sort();
+        labels.dedup();
+        assert_eq!(labels.len(), count);
+    }
+}

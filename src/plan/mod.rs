@@ -1,0 +1,7 @@
+//! Plans: pure functions from (graph, operation, shape, capabilities) to how the work is laid out, and why. No device is needed.
+
+mod gemm;
+mod spmm;
+
+pub use gemm::GemmPlan;
+pub use spmm::{Mapping, SpmmPlan};
