@@ -41,7 +41,8 @@
 #endif
 
 #ifdef SCALE_ADD
-#read eps: array<f32>
+#param offset: f32
+#read factor: array<f32>
 #read x: array<vec4<f32>>
 #ifdef WITH_Y
 #read y: array<vec4<f32>>
@@ -124,7 +125,7 @@ fn main(
     out[q] += x[q];
 #endif
 #ifdef SCALE_ADD
-    let scaled = (1.0 + eps[0]) * x[q];
+    let scaled = (p.offset + factor[0]) * x[q];
 #ifdef WITH_Y
     out[q] = scaled + y[q];
 #else

@@ -30,9 +30,16 @@ impl ElementwiseKernels for CpuBackend {
         zip(out, "add_assign", |at, o| o.iter_mut().zip(&x.all()[at..]).for_each(|(o, v)| *o += v))
     }
 
-    fn scale_add(&self, eps: &Tensor, x: &Tensor, y: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError> {
+    fn scale_add(
+        &self,
+        offset: f32,
+        factor: &Tensor,
+        x: &Tensor,
+        y: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
         const KERNEL: &str = "scale_add";
-        let scale = 1.0 + Input::new(eps, KERNEL)?.at(0);
+        let scale = offset + Input::new(factor, KERNEL)?.at(0);
         let (x, y) = (Input::new(x, KERNEL)?, Input::maybe(y, KERNEL)?);
         zip(out, KERNEL, |at, o| {
             o.iter_mut().zip(&x.all()[at..]).for_each(|(o, v)| *o = scale * v);

@@ -114,11 +114,18 @@ pub trait ElementwiseKernels {
     /// What the device reports.
     fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
 
-    /// `out = (1 + eps) * x`, and `+ y` where given; `eps` is `[1, 1]`.
+    /// `out = (offset + factor) * x`, and `+ y` where given; `factor` is `[1, 1]`.
     ///
     /// # Errors
     /// What the device reports.
-    fn scale_add(&self, eps: &Tensor, x: &Tensor, y: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError>;
+    fn scale_add(
+        &self,
+        offset: f32,
+        factor: &Tensor,
+        x: &Tensor,
+        y: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<(), BackendError>;
 
     /// `out[r, c] = x[r, c] / (1 - p)` where the mask keeps `(r, c)`, else 0; see [`DropoutMask`].
     ///

@@ -75,11 +75,18 @@ impl ElementwiseKernels for WgpuBackend {
         self.flat(Variant::new(Kernel::AddAssign), &[("x", x)], out, |d, _| d)
     }
 
-    fn scale_add(&self, eps: &Tensor, x: &Tensor, y: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError> {
+    fn scale_add(
+        &self,
+        offset: f32,
+        factor: &Tensor,
+        x: &Tensor,
+        y: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
         let variant = Variant::new(Kernel::ScaleAdd).with(Flag::WithY, y.is_some());
         let mut inputs = vec![("x", x)];
         inputs.extend(y.map(|y| ("y", y)));
-        self.flat(variant, &inputs, out, |d, _| d.tensor("eps", eps))
+        self.flat(variant, &inputs, out, |d, _| d.float("offset", offset).tensor("factor", factor))
     }
 
     fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {

@@ -1,0 +1,65 @@
+use super::{OpError, Tape, Var, error::expect};
+use crate::backend::Tensor;
+
+/// `a + b`, of one shape.
+///
+/// # Errors
+/// If the shapes differ, or what the device reports.
+pub fn add(tape: &Tape, a: &Var, b: &Var) -> Result<Var, OpError> {
+    expect("add", "the second term", b.tensor(), a.shape())?;
+    let out = a.tensor().like("sum")?;
+    tape.device().add(a.tensor(), b.tensor(), &out)?;
+    Ok(tape.record(out, &[a, b], |g, sink| {
+        sink.lend(0, g)?;
+        sink.lend(1, g)
+    }))
+}
+
+/// `(1 + eps) * x + y` with `eps` of `[1, 1]`: how GIN weighs a node against its neighbours.
+///
+/// # Errors
+/// If the shapes differ, or what the device reports.
+pub fn scale_add(tape: &Tape, eps: &Var, x: &Var, y: &Var) -> Result<Var, OpError> {
+    expect("scale_add", "eps", eps.tensor(), [1, 1])?;
+    expect("scale_add", "y", y.tensor(), x.shape())?;
+    let out = x.tensor().like("scaled sum")?;
+    tape.device().scale_add(1.0, eps.tensor(), x.tensor(), Some(y.tensor()), &out)?;
+    let (kept_eps, kept_x) = (eps.tensor().clone(), x.tensor().clone());
+    Ok(tape.record(out, &[eps, x, y], move |g, sink| {
+        let device = g.device().clone();
+        if sink.wants(0) {
+            let dots = Tensor::uninit(&device, g.rows(), 1, "row products")?;
+            device.row_dot(g, &kept_x, None, &dots)?;
+            let grad = Tensor::uninit(&device, 1, 1, "gradient of eps")?;
+            device.column_sums(&dots, &grad, false)?;
+            sink.give(0, grad)?;
+        }
+        if sink.wants(1) {
+            let grad = g.like("gradient of a scaled term")?;
+            device.scale_add(1.0, &kept_eps, g, None, &grad)?;
+            sink.give(1, grad)?;
+        }
+        sink.lend(2, g)
+    }))
+}
+
+/// The first `rows` rows of `x`: the targets of a block among its sources. Nothing is copied.
+///
+/// # Errors
+/// If there are fewer, or what the device reports.
+pub fn head_rows(tape: &Tape, x: &Var, rows: usize) -> Result<Var, OpError> {
+    let [all, cols] = x.shape();
+    if rows > all {
+        return Err(OpError::Argument {
+            op: "head_rows",
+            what: "the number of rows",
+            got: rows.to_string(),
+            expected: format!("at most {all}"),
+        });
+    }
+    Ok(tape.record(x.tensor().head_rows(rows), &[x], move |g, sink| {
+        let grad = Tensor::full(g.device(), all, cols, 0.0, "gradient of the first rows")?;
+        g.device().add_assign(g, &grad.head_rows(rows))?;
+        sink.give(0, grad)
+    }))
+}

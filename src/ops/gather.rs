@@ -1,0 +1,82 @@
+use super::{OpError, Tape, Var, error::expect};
+use crate::{
+    backend::{Device, DeviceGraph, Direction, Indices, Tensor, kernels::Spmm},
+    graph::{EdgeList, Graph},
+    plan::SpmmPlan,
+};
+
+/// A choice of rows, with repetitions: row `r` of the choice is row `rows[r]` of the matrix.
+///
+/// Kept as a graph with one edge a row, so that the gradient is a sum over its transpose: no atomics, the same bits every time.
+#[derive(Clone, Debug)]
+pub struct RowSelection(DeviceGraph);
+
+impl RowSelection {
+    /// The rows `rows` of a matrix of `num_rows` rows.
+    ///
+    /// # Errors
+    /// If a row does not exist.
+    pub fn new(device: &Device, num_rows: u32, rows: &[u32]) -> Result<Self, OpError> {
+        let edges = EdgeList::new(num_rows, rows.len() as u32, rows.to_vec(), (0..rows.len() as u32).collect())?;
+        Ok(Self(DeviceGraph::new(device, Graph::from_edges(&edges))))
+    }
+}
+
+/// `out_r = x[rows[r]]`.
+///
+/// # Errors
+/// If `x` does not have the rows that the selection was made for, or what the device reports.
+pub fn gather_rows(tape: &Tape, x: &Var, selection: &RowSelection) -> Result<Var, OpError> {
+    expect("gather_rows", "x", x.tensor(), [selection.0.num_src(), x.shape()[1]])?;
+    select(tape, x, selection, Direction::Forward)
+}
+
+/// `out_i = sum over r with rows[r] = i of x_r`: the adjoint of [`gather_rows`].
+///
+/// # Errors
+/// If `x` does not have a row for each of the selection, or what the device reports.
+pub fn scatter_rows(tape: &Tape, x: &Var, selection: &RowSelection) -> Result<Var, OpError> {
+    expect("scatter_rows", "x", x.tensor(), [selection.0.num_dst(), x.shape()[1]])?;
+    select(tape, x, selection, Direction::Transposed)
+}
+
+fn select(tape: &Tape, x: &Var, selection: &RowSelection, direction: Direction) -> Result<Var, OpError> {
+    let sum = |x: &Tensor, graph: &DeviceGraph, direction: Direction| -> Result<Tensor, OpError> {
+        let out = Tensor::uninit(x.device(), graph.dims(direction).0, x.cols(), "selected rows")?;
+        x.device().spmm(&Spmm {
+            graph,
+            direction,
+            x,
+            weight: None,
+            row_scale: None,
+            column_scale: None,
+            out: &out,
+            plan: &SpmmPlan::new(graph.offsets(direction), x.cols(), x.device().capabilities()),
+        })?;
+        Ok(out)
+    };
+    let back = match direction {
+        Direction::Forward => Direction::Transposed,
+        Direction::Transposed => Direction::Forward,
+    };
+    let graph = selection.0.clone();
+    let out = sum(x.tensor(), &graph, direction)?;
+    Ok(tape.record(out, &[x], move |g, sink| sink.give(0, sum(g, &graph, back)?)))
+}
+
+/// Per-edge values of a derived graph: `out_k = x[source[k]]`, or `fill` where `source[k]` is [`crate::graph::NO_EDGE`]. No edge may stand twice in `source`.
+///
+/// # Errors
+/// What the device reports.
+pub fn gather_edges(tape: &Tape, x: &Var, source: &Indices, fill: f32) -> Result<Var, OpError> {
+    let [edges, width] = x.shape();
+    let out = Tensor::uninit(tape.device(), source.len(), width, "values of derived edges")?;
+    tape.device().gather_rows(x.tensor(), source, fill, &out)?;
+    let source = source.clone();
+    Ok(tape.record(out, &[x], move |g, sink| {
+        // Edges that the derived graph left out get no gradient.
+        let grad = Tensor::full(g.device(), edges, width, 0.0, "gradient of edge values")?;
+        g.device().scatter_rows(g, &source, &grad)?;
+        sink.give(0, grad)
+    }))
+}

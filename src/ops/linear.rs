@@ -1,0 +1,95 @@
+use super::{OpError, Tape, Var, error::expect};
+use crate::backend::{Tensor, kernels::Gemm};
+
+/// `y = x W^T + b`; `x` is `[rows, in]`, `weight` `[out, in]`, `bias` `[1, out]`.
+///
+/// # Errors
+/// If the shapes do not fit, or what the device reports.
+pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var, OpError> {
+    let ([rows, width], [out_width, _]) = (x.shape(), weight.shape());
+    expect("linear", "the weight", weight.tensor(), [out_width, width])?;
+    if let Some(bias) = bias {
+        expect("linear", "the bias", bias.tensor(), [1, out_width])?;
+    }
+    let out = Tensor::uninit(tape.device(), rows, out_width, "linear")?;
+    tape.device().gemm(&Gemm {
+        a: x.tensor(),
+        transpose_a: false,
+        b: weight.tensor(),
+        transpose_b: true,
+        bias: bias.map(Var::tensor),
+        out: &out,
+        accumulate: false,
+    })?;
+    let (kept_x, kept_weight) = (x.tensor().clone(), weight.tensor().clone());
+    let mut inputs = vec![x, weight];
+    inputs.extend(bias);
+    let has_bias = bias.is_some();
+    Ok(tape.record(out, &inputs, move |g, sink| {
+        let product = Product { g, x: &kept_x, weight: &kept_weight };
+        if sink.wants(0) {
+            sink.give(0, product.grad_x()?)?;
+        }
+        if sink.wants(1) {
+            let grad = kept_weight.like("gradient of a weight")?;
+            product.add_grad_weight(&grad, false)?;
+            sink.give(1, grad)?;
+        }
+        if has_bias && sink.wants(2) {
+            let grad = Tensor::uninit(g.device(), 1, g.cols(), "gradient of a bias")?;
+            g.device().column_sums(g, &grad, false)?;
+            sink.give(2, grad)?;
+        }
+        Ok(())
+    }))
+}
+
+/// The gradients of `x W^T`, given that of the product.
+pub(super) struct Product<'a> {
+    pub(super) g: &'a Tensor,
+    pub(super) x: &'a Tensor,
+    pub(super) weight: &'a Tensor,
+}
+
+impl Product<'_> {
+    /// `g W`.
+    pub(super) fn grad_x(&self) -> Result<Tensor, OpError> {
+        let grad = self.x.like("gradient of a linear input")?;
+        self.g.device().gemm(&Gemm {
+            a: self.g,
+            transpose_a: false,
+            b: self.weight,
+            transpose_b: false,
+            bias: None,
+            out: &grad,
+            accumulate: false,
+        })?;
+        Ok(grad)
+    }
+
+    /// `g^T x`, added to what `grad` holds if `accumulate`.
+    pub(super) fn add_grad_weight(&self, grad: &Tensor, accumulate: bool) -> Result<(), OpError> {
+        Ok(self.g.device().gemm(&Gemm {
+            a: self.g,
+            transpose_a: true,
+            b: self.x,
+            transpose_b: false,
+            bias: None,
+            out: grad,
+            accumulate,
+        })?)
+    }
+}
+
+/// `x^T`.
+///
+/// # Errors
+/// What the device reports.
+pub fn transpose(tape: &Tape, x: &Var) -> Result<Var, OpError> {
+    let flip = |x: &Tensor| -> Result<Tensor, OpError> {
+        let out = Tensor::uninit(x.device(), x.cols(), x.rows(), "transpose")?;
+        x.device().transpose(x, &out)?;
+        Ok(out)
+    };
+    Ok(tape.record(flip(x.tensor())?, &[x], move |g, sink| sink.give(0, flip(g)?)))
+}

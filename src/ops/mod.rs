@@ -1,0 +1,30 @@
+//! Differentiable operations over tensors, each with its gradient beside it.
+//!
+//! A [`Tape`] records what is computed from [`Var`]s; [`Tape::backward`] runs it in reverse. One tape serves one step. Shapes are checked here,
+//! once, so that kernels need not.
+
+mod activation;
+mod arithmetic;
+mod dropout;
+mod error;
+mod gather;
+mod gine;
+mod linear;
+mod loss;
+mod normalize;
+mod spmm;
+mod step;
+mod tape;
+
+pub use activation::activation;
+pub use arithmetic::{add, head_rows, scale_add};
+pub use dropout::{dropout, dropout_sparse};
+pub use error::OpError;
+pub use gather::{RowSelection, gather_edges, gather_rows, scatter_rows};
+pub use gine::gine;
+pub use linear::{linear, transpose};
+pub use loss::{ClassTargets, MultiTargets, binary_cross_entropy, cross_entropy};
+pub use normalize::l2_normalize;
+pub use spmm::{SpmmInput, degree, spmm, spmm_with_plan};
+pub use step::StepState;
+pub use tape::{Gradients, Tape, Var};

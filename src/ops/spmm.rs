@@ -1,0 +1,127 @@
+use super::{OpError, Tape, Var, error::expect};
+use crate::{
+    backend::{
+        Capabilities, DeviceGraph, Direction, Tensor,
+        kernels::{Sddmm, Spmm},
+    },
+    plan::SpmmPlan,
+};
+
+/// What a sum over neighbours is weighed with; each part may be left out, and each may have a gradient.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SpmmInput<'a> {
+    /// `[edges, 1]`, in edge order.
+    pub weight: Option<&'a Var>,
+    /// `[num_dst, 1]`: the factor of each sum. `1 / in-degree` makes it a mean.
+    pub row_scale: Option<&'a Var>,
+    /// `[num_src, 1]`: the factor of each source.
+    pub column_scale: Option<&'a Var>,
+}
+
+/// `out_i = row_scale_i * sum over edges k from j to i of weight_k * column_scale_j * x_j`; `x` is `[num_src, features]`, `out` `[num_dst, features]`.
+///
+/// Gradients cost one more sum over the transpose for `x` and one product an edge for the weights; those of the scales come from
+/// `<grad_i, out_i> / row_scale_i` and `<grad x_j, x_j> / column_scale_j`, 0 where the scale is 0, without touching edges.
+///
+/// # Errors
+/// If a shape does not fit the graph, or what the device reports.
+pub fn spmm(tape: &Tape, graph: &DeviceGraph, x: &Var, input: SpmmInput<'_>) -> Result<Var, OpError> {
+    spmm_with_plan(tape, graph, x, input, &SpmmPlan::new)
+}
+
+/// [`spmm`] with plans of the caller's: `plan(offsets, features, capabilities)` is asked for the forward and for the backward pass.
+///
+/// # Errors
+/// As [`spmm`].
+pub fn spmm_with_plan<P>(
+    tape: &Tape,
+    graph: &DeviceGraph,
+    x: &Var,
+    input: SpmmInput<'_>,
+    plan: &P,
+) -> Result<Var, OpError>
+where
+    P: Fn(&[u32], usize, &Capabilities) -> SpmmPlan + Clone + 'static,
+{
+    const OP: &str = "spmm";
+    let features = x.shape()[1];
+    expect(OP, "x", x.tensor(), [graph.num_src(), features])?;
+    for (what, var, rows) in [
+        ("the edge weights", input.weight, graph.num_edges()),
+        ("the row scale", input.row_scale, graph.num_dst()),
+        ("the column scale", input.column_scale, graph.num_src()),
+    ] {
+        if let Some(var) = var {
+            expect(OP, what, var.tensor(), [rows, 1])?;
+        }
+    }
+    let tensor = |var: Option<&Var>| var.map(|v| v.tensor().clone());
+    let (weight, row_scale, column_scale) = (tensor(input.weight), tensor(input.row_scale), tensor(input.column_scale));
+    let device = tape.device();
+    let out = Tensor::uninit(device, graph.num_dst(), features, "neighbour sums")?;
+    device.spmm(&Spmm {
+        graph,
+        direction: Direction::Forward,
+        x: x.tensor(),
+        weight: weight.as_ref(),
+        row_scale: row_scale.as_ref(),
+        column_scale: column_scale.as_ref(),
+        out: &out,
+        plan: &plan(graph.offsets(Direction::Forward), features, device.capabilities()),
+    })?;
+
+    // Absent parts are recorded as untracked copies of `x`, so that positions stay fixed.
+    let untracked = tape.constant(x.tensor());
+    let part = |var: Option<&Var>| var.unwrap_or(&untracked).clone();
+    let inputs = [x.clone(), part(input.weight), part(input.row_scale), part(input.column_scale)];
+    let (graph, plan, kept_x, kept_out) = (graph.clone(), plan.clone(), x.tensor().clone(), out.clone());
+    Ok(tape.record(out, &inputs.each_ref(), move |g, sink| {
+        let device = g.device().clone();
+        if sink.wants(0) || sink.wants(3) {
+            let grad_x = kept_x.like("gradient of neighbour sums")?;
+            device.spmm(&Spmm {
+                graph: &graph,
+                direction: Direction::Transposed,
+                x: g,
+                weight: weight.as_ref(),
+                row_scale: column_scale.as_ref(),
+                column_scale: row_scale.as_ref(),
+                out: &grad_x,
+                plan: &plan(graph.offsets(Direction::Transposed), g.cols(), device.capabilities()),
+            })?;
+            if let (true, Some(scale)) = (sink.wants(3), &column_scale) {
+                let grad = scale.like("gradient of a column scale")?;
+                device.row_dot(&grad_x, &kept_x, Some(scale), &grad)?;
+                sink.give(3, grad)?;
+            }
+            sink.give(0, grad_x)?;
+        }
+        if sink.wants(1) {
+            let grad = Tensor::uninit(&device, graph.num_edges(), 1, "gradient of edge weights")?;
+            device.sddmm(&Sddmm {
+                graph: &graph,
+                a: g,
+                b: &kept_x,
+                row_scale: row_scale.as_ref(),
+                column_scale: column_scale.as_ref(),
+                out: &grad,
+            })?;
+            sink.give(1, grad)?;
+        }
+        if let (true, Some(scale)) = (sink.wants(2), &row_scale) {
+            let grad = scale.like("gradient of a row scale")?;
+            device.row_dot(g, &kept_out, Some(scale), &grad)?;
+            sink.give(2, grad)?;
+        }
+        Ok(())
+    }))
+}
+
+/// The weighted in-degree `d_i = sum over edges k into i of weight_k`, `[num_dst, 1]`.
+///
+/// # Errors
+/// As [`spmm`].
+pub fn degree(tape: &Tape, graph: &DeviceGraph, weight: &Var) -> Result<Var, OpError> {
+    let ones = tape.constant(&Tensor::full(tape.device(), graph.num_src(), 1, 1.0, "ones")?);
+    spmm(tape, graph, &ones, SpmmInput { weight: Some(weight), ..Default::default() })
+}
