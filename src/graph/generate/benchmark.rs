@@ -259,9 +259,9 @@ mod tests {
         check("blocks");
     }
 
-    /// `cargo test --release --lib -- --ignored the_large`: half a minute on two cores.
+    /// `cargo test --release --lib -- --ignored the_large`: up to a minute on two cores.
     #[test]
-    #[ignore = "1 GB of memory and half a minute in a release build"]
+    #[ignore = "1 GB of memory and up to a minute in a release build"]
     fn the_large_graphs_match_their_checksums() {
         check("products");
         check("reddit");
