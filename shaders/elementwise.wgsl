@@ -1,7 +1,7 @@
 // Functions entry by entry.
 //
-// Tensors are read flat, padding included, 4 numbers a thread; 256 threads a workgroup. UNARY moves 8 bytes an entry, UNARY_GRAD and ADD 12,
-// ADD_ASSIGN 12, SCALE_ADD 8 or 12, DROPOUT 8, DROPOUT_SPARSE 16 (its row and column numbers besides).
+// Tensors are read flat, padding included, 4 numbers a thread; 256 threads a workgroup. UNARY and ADD_ROW move 8 bytes an entry, UNARY_GRAD,
+// ADD and ADD_ASSIGN 12, SCALE_ADD 8 or 12, DROPOUT 8, DROPOUT_SPARSE 16 (its row and column numbers besides).
 
 #ifdef DROPOUT
 #include random
@@ -32,6 +32,13 @@
 #ifdef ADD
 #read a: array<vec4<f32>>
 #read b: array<vec4<f32>>
+#write out: array<vec4<f32>>
+#endif
+
+#ifdef ADD_ROW
+#param stride: u32
+#read x: array<vec4<f32>>
+#read row: array<f32>
 #write out: array<vec4<f32>>
 #endif
 
@@ -120,6 +127,14 @@ fn main(
 #endif
 #ifdef ADD
     out[q] = a[q] + b[q];
+#endif
+#ifdef ADD_ROW
+    var added: vec4<f32>;
+    for (var c = 0u; c < 4u; c++) {
+        // The stride is 1 or a multiple of 4, as in DROPOUT below.
+        added[c] = row[select(q * 4u % p.stride + c, 0u, p.stride == 1u)];
+    }
+    out[q] = x[q] + added;
 #endif
 #ifdef ADD_ASSIGN
     out[q] += x[q];

@@ -4,6 +4,7 @@ pub mod backend;
 pub mod data;
 pub mod graph;
 mod matrix;
+pub mod nn;
 pub mod ops;
 pub mod plan;
 

@@ -15,6 +15,24 @@ pub fn add(tape: &Tape, a: &Var, b: &Var) -> Result<Var, OpError> {
     }))
 }
 
+/// `x_r + b` for every row; `bias` is `[1, cols]`.
+///
+/// # Errors
+/// If the widths differ, or what the device reports.
+pub fn add_row(tape: &Tape, x: &Var, bias: &Var) -> Result<Var, OpError> {
+    expect("add_row", "the bias", bias.tensor(), [1, x.shape()[1]])?;
+    let out = x.tensor().like("rows with a bias")?;
+    tape.device().add_row(x.tensor(), bias.tensor(), &out)?;
+    Ok(tape.record(out, &[x, bias], |g, sink| {
+        if sink.wants(1) {
+            let grad = Tensor::uninit(g.device(), 1, g.cols(), "gradient of a bias")?;
+            g.device().column_sums(g, &grad, false)?;
+            sink.give(1, grad)?;
+        }
+        sink.lend(0, g)
+    }))
+}
+
 /// `(1 + eps) * x + y` with `eps` of `[1, 1]`: how GIN weighs a node against its neighbours.
 ///
 /// # Errors

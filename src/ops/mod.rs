@@ -17,7 +17,7 @@ mod step;
 mod tape;
 
 pub use activation::activation;
-pub use arithmetic::{add, head_rows, scale_add};
+pub use arithmetic::{add, add_row, head_rows, scale_add};
 pub use dropout::{dropout, dropout_sparse};
 pub use error::OpError;
 pub use gather::{RowSelection, gather_edges, gather_rows, scatter_rows};

@@ -25,6 +25,15 @@ impl ElementwiseKernels for CpuBackend {
         zip(out, "add", |at, o| o.iter_mut().zip(&a.all()[at..]).zip(&b.all()[at..]).for_each(|((o, a), b)| *o = a + b))
     }
 
+    fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        const KERNEL: &str = "add_row";
+        let (x, row) = (Input::new(x, KERNEL)?, Input::new(row, KERNEL)?);
+        Output::new(out, KERNEL)?.for_each_row(out.words(), |r, o| {
+            o.iter_mut().zip(x.row(r)).zip(row.row(0)).for_each(|((o, x), b)| *o = x + b);
+        });
+        Ok(())
+    }
+
     fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let x = Input::new(x, "add_assign")?;
         zip(out, "add_assign", |at, o| o.iter_mut().zip(&x.all()[at..]).for_each(|(o, v)| *o += v))

@@ -108,6 +108,12 @@ pub trait ElementwiseKernels {
     /// What the device reports.
     fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError>;
 
+    /// `out[r, c] = x[r, c] + row[0, c]`; `row` is `[1, cols]`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+
     /// `out += x`.
     ///
     /// # Errors

@@ -71,6 +71,12 @@ impl ElementwiseKernels for WgpuBackend {
         self.flat(Variant::new(Kernel::Add), &[("a", a), ("b", b)], out, |d, _| d)
     }
 
+    fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        self.flat(Variant::new(Kernel::AddRow), &[("x", x)], out, |d, _| {
+            d.param("stride", out.stride()).tensor("row", row)
+        })
+    }
+
     fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         self.flat(Variant::new(Kernel::AddAssign), &[("x", x)], out, |d, _| d)
     }

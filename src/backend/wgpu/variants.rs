@@ -7,6 +7,7 @@ use super::shader::{Shader, expand};
 pub(super) enum Kernel {
     Add,
     AddAssign,
+    AddRow,
     Adam,
     Argmax,
     BinaryCrossEntropy,
@@ -93,6 +94,7 @@ const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, fl
 const KERNELS: &[Spec] = &[
     spec(Kernel::Add, "elementwise", Some("ADD"), &[]),
     spec(Kernel::AddAssign, "elementwise", Some("ADD_ASSIGN"), &[]),
+    spec(Kernel::AddRow, "elementwise", Some("ADD_ROW"), &[]),
     spec(Kernel::Adam, "optim", None, &[Flag::Decoupled]),
     spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
     spec(Kernel::BinaryCrossEntropy, "loss", Some("BINARY_CROSS_ENTROPY"), &[]),

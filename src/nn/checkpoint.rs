@@ -1,0 +1,103 @@
+//! Weights in files: safetensors with PyTorch's names and shapes, so that they go to and come from PyTorch Geometric as they are.
+
+use std::{collections::HashMap, path::Path};
+
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+
+use super::{Module, NnError};
+
+fn file_error(path: &Path, reason: impl ToString) -> NnError {
+    NnError::File { path: path.display().to_string(), reason: reason.to_string() }
+}
+
+/// Writes the parameters of `model`, with free-form `metadata`. The file appears whole or not at all.
+///
+/// # Errors
+/// If the file cannot be written, or what the device reports.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn save(model: &dyn Module, metadata: HashMap<String, String>, path: &Path) -> Result<(), NnError> {
+    use std::io::Write;
+
+    let bytes = pollster::block_on(to_bytes(model, metadata))?;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(&bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|error| file_error(path, format!("cannot write the weights: {error}")))
+}
+
+/// The content of a file that [`save`] would write.
+///
+/// # Errors
+/// What the device reports.
+pub async fn to_bytes(model: &dyn Module, metadata: HashMap<String, String>) -> Result<Vec<u8>, NnError> {
+    let mut tensors = Vec::new();
+    for (name, parameter) in model.parameters() {
+        let values = parameter.value().to_matrix().await?.into_data();
+        tensors.push((name, parameter.shape().to_vec(), values));
+    }
+    let views: Vec<(&str, TensorView<'_>)> = tensors
+        .iter()
+        .map(|(name, shape, values)| {
+            let view = TensorView::new(Dtype::F32, shape.clone(), bytemuck::cast_slice(values));
+            (name.as_str(), view.expect("a parameter has as many values as its shape says"))
+        })
+        .collect();
+    safetensors::serialize(views, Some(metadata)).map_err(|error| file_error(Path::new("weights"), error))
+}
+
+/// The metadata of a file of weights.
+///
+/// # Errors
+/// [`NnError::File`] if it cannot be read or is no safetensors file.
+pub fn metadata(path: &Path) -> Result<HashMap<String, String>, NnError> {
+    let bytes = std::fs::read(path).map_err(|error| file_error(path, error))?;
+    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| file_error(path, error))?;
+    Ok(header.metadata().clone().unwrap_or_default())
+}
+
+/// Reads weights into `model`.
+///
+/// # Errors
+/// [`NnError::File`] if the file cannot be read, [`NnError::OtherModel`] if its names or shapes are not the model's.
+pub fn load(model: &dyn Module, path: &Path) -> Result<(), NnError> {
+    let bytes = std::fs::read(path).map_err(|error| file_error(path, error))?;
+    from_bytes(model, &bytes, path)
+}
+
+/// [`load`] from memory; `path` is only for messages. Nothing changes unless everything fits.
+///
+/// # Errors
+/// As [`load`].
+pub fn from_bytes(model: &dyn Module, bytes: &[u8], path: &Path) -> Result<(), NnError> {
+    let file = SafeTensors::deserialize(bytes)
+        .map_err(|error| file_error(path, format!("{error}; expected a complete safetensors file")))?;
+    let other = |reason: String| NnError::OtherModel { path: path.display().to_string(), reason };
+    let parameters = model.parameters();
+    let mut values = Vec::with_capacity(parameters.len());
+    for (name, parameter) in &parameters {
+        let stored = file
+            .tensor(name)
+            .map_err(|_| other(format!("it has no {name}, the model has one of shape {:?}", parameter.shape())))?;
+        if stored.shape() != parameter.shape() || stored.dtype() != Dtype::F32 {
+            return Err(other(format!(
+                "{name} is {:?} {:?}, the model has F32 {:?}",
+                stored.dtype(),
+                stored.shape(),
+                parameter.shape()
+            )));
+        }
+        values.push(bytemuck::pod_collect_to_vec::<u8, f32>(stored.data()));
+    }
+    if let Some(extra) = file.names().into_iter().find(|n| parameters.iter().all(|(name, _)| name != n)) {
+        return Err(other(format!("it has {extra}, which the model does not have")));
+    }
+    for ((_, parameter), values) in parameters.iter().zip(&values) {
+        parameter.value().write(values)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Layers, models, optimisers, training and checkpoints.
+//!
+//! - [`Features`]: what a layer takes, dense or sparse.
+//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`]: layers with PyTorch Geometric's formulas and parameter names.
+//! - [`Gnn`]: a stack of them, from a [`GnnBuilder`].
+//! - [`Adam`]: the optimiser; [`Trainer`]: full-batch training; [`checkpoint`]: weights in files.
+
+pub mod checkpoint;
+mod conv;
+mod error;
+mod features;
+mod gcn;
+mod gin;
+mod linear;
+mod model;
+mod optim;
+mod parameter;
+mod sage;
+mod sg;
+mod train;
+
+pub use conv::{Conv, ConvInput};
+pub use error::NnError;
+pub use features::{FeatureInput, Features};
+pub use gcn::{GcnConv, GcnOptions};
+pub use gin::{GinConv, GineConv};
+pub use linear::{Linear, Mlp};
+pub use model::{Gnn, GnnBuilder, LayerKind};
+pub use optim::{Adam, AdamOptions};
+pub use parameter::{Initializer, Module, Parameter, Visitor};
+pub use sage::{Aggregation, SageConv, SageOptions};
+pub use sg::SgConv;
+pub use train::{Targets, Trainer, accuracy};

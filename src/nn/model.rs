@@ -1,0 +1,146 @@
+use super::{
+    Conv, ConvInput, Features, GcnConv, GcnOptions, GinConv, Initializer, Module, NnError, SageConv, SageOptions,
+    SgConv, Visitor,
+};
+use crate::{
+    backend::{Device, DeviceGraph, kernels::Unary},
+    ops::{self, Tape, Var},
+};
+
+/// The layer that a [`Gnn`] stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerKind {
+    /// [`GcnConv`].
+    Gcn(GcnOptions),
+    /// [`SageConv`].
+    Sage(SageOptions),
+    /// [`GinConv`], its inner network as wide as the layer.
+    Gin,
+    /// [`SgConv`] of so many rounds.
+    Sg(u32),
+}
+
+/// What a [`Gnn`] is to be.
+///
+/// ```
+/// use hopwise::{backend::Device, nn::{GnnBuilder, LayerKind, Module}};
+///
+/// let device = Device::cpu();
+/// let model = GnnBuilder::new(LayerKind::Gcn(Default::default())).hidden(16).layers(2).dropout(0.5).build(&device, 34, 2, 0)?;
+/// assert_eq!(model.parameters()[0].0, "convs.0.bias");
+/// # Ok::<(), hopwise::nn::NnError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GnnBuilder {
+    kind: LayerKind,
+    hidden: usize,
+    layers: usize,
+    dropout: f32,
+    activation: Unary,
+}
+
+impl GnnBuilder {
+    /// Two layers, 16 hidden features, ReLU between layers, dropout 0.5 before each.
+    pub fn new(kind: LayerKind) -> Self {
+        Self { kind, hidden: 16, layers: 2, dropout: 0.5, activation: Unary::Relu }
+    }
+
+    /// Width between the layers.
+    #[must_use]
+    pub fn hidden(self, hidden: usize) -> Self {
+        Self { hidden, ..self }
+    }
+
+    /// Number of layers.
+    #[must_use]
+    pub fn layers(self, layers: usize) -> Self {
+        Self { layers, ..self }
+    }
+
+    /// Share of each layer's input that training drops.
+    #[must_use]
+    pub fn dropout(self, dropout: f32) -> Self {
+        Self { dropout, ..self }
+    }
+
+    /// The function between layers.
+    #[must_use]
+    pub fn activation(self, activation: Unary) -> Self {
+        Self { activation, ..self }
+    }
+
+    /// A model with initial weights that depend on the seed alone.
+    ///
+    /// # Errors
+    /// If a number has no meaning, or what the device reports.
+    pub fn build(self, device: &Device, in_width: usize, out_width: usize, seed: u64) -> Result<Gnn, NnError> {
+        for (what, value) in [
+            ("the number of layers", self.layers),
+            ("the hidden size", self.hidden),
+            ("the number of input features", in_width),
+            ("the number of outputs", out_width),
+        ] {
+            if value == 0 {
+                return Err(NnError::Argument { what, got: "0".into(), expected: "at least 1".into() });
+            }
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            let expected = "at least 0 and below 1".into();
+            return Err(NnError::Argument { what: "dropout", got: self.dropout.to_string(), expected });
+        }
+        let mut init = Initializer::new(device, seed);
+        let convs = (0..self.layers)
+            .map(|i| {
+                let from = if i == 0 { in_width } else { self.hidden };
+                let to = if i + 1 == self.layers { out_width } else { self.hidden };
+                Ok(match self.kind {
+                    LayerKind::Gcn(options) => Box::new(GcnConv::new(&mut init, from, to, options)?) as Box<dyn Conv>,
+                    LayerKind::Sage(options) => Box::new(SageConv::new(&mut init, from, to, options)?),
+                    LayerKind::Gin => Box::new(GinConv::new(&mut init, from, self.hidden, to)?),
+                    LayerKind::Sg(hops) => Box::new(SgConv::new(&mut init, from, to, hops)?),
+                })
+            })
+            .collect::<Result<_, NnError>>()?;
+        Ok(Gnn { convs, dropout: self.dropout, activation: self.activation })
+    }
+}
+
+/// Convolutions one after the other: dropout, convolution, activation; the last without an activation.
+#[derive(Debug)]
+pub struct Gnn {
+    convs: Vec<Box<dyn Conv>>,
+    dropout: f32,
+    activation: Unary,
+}
+
+impl Gnn {
+    /// The outputs of the last layer, `[nodes, out]`.
+    ///
+    /// # Errors
+    /// If the features do not fit the model, or what the device reports.
+    pub fn forward(
+        &self,
+        tape: &Tape,
+        graph: &DeviceGraph,
+        x: &Features,
+        edge_weight: Option<&Var>,
+    ) -> Result<Var, NnError> {
+        let mut x = x.clone();
+        for (i, conv) in self.convs.iter().enumerate() {
+            if i > 0 {
+                x = ops::activation(tape, x.to_dense("a hidden layer")?, self.activation)?.into();
+            }
+            let dropped = x.dropout(tape, self.dropout)?;
+            x = conv.forward(tape, &ConvInput { edge_weight, ..ConvInput::new(graph, &dropped) })?.into();
+        }
+        Ok(x.to_dense("the output")?.clone())
+    }
+}
+
+impl Module for Gnn {
+    fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
+        for (i, conv) in self.convs.iter().enumerate() {
+            visitor.module(&format!("convs.{i}"), &**conv);
+        }
+    }
+}

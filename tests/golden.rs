@@ -1,0 +1,352 @@
+//! Layers and operations against vectors made by PyTorch Geometric: outputs and every gradient.
+//!
+//! The vectors of the small graphs are in `tests/goldens`; the folder named by `HOPWISE_GOLDENS` has more. Every case of a folder is run; a case whose layer
+//! does not exist, or whose data is not there, is listed by name.
+
+mod support;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
+};
+
+use hopwise::{
+    Matrix, SparseMatrix,
+    backend::{Capabilities, Device, DeviceGraph, Tensor},
+    graph::{EdgeList, Graph},
+    nn::{
+        Aggregation, Conv, ConvInput, FeatureInput, Features, GcnConv, GcnOptions, GinConv, GineConv, Initializer,
+        Module, SageConv, SageOptions, SgConv,
+    },
+    ops::{self, SpmmInput, Tape, Var},
+    plan::{Mapping, SpmmPlan},
+};
+use safetensors::SafeTensors;
+use serde_json::Value;
+
+#[test]
+fn golden_cpu() {
+    run_all("cpu");
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn golden_wgpu() {
+    run_all("wgpu");
+}
+
+fn run_all(backend: &str) {
+    let device = support::device(backend);
+    let mut cases: BTreeMap<String, PathBuf> = BTreeMap::new();
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens");
+    let named = std::env::var_os("HOPWISE_GOLDENS").map(PathBuf::from);
+    let mut not_run = Vec::new();
+    if named.is_none() {
+        not_run.push("the cases of star3000 and cora (HOPWISE_GOLDENS is not set)".to_owned());
+    }
+    for folder in std::iter::once(committed).chain(named) {
+        let before = cases.len();
+        let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        for path in entries.map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "safetensors")) {
+            cases.insert(path.file_stem().unwrap().to_str().unwrap().to_owned(), path);
+        }
+        assert!(cases.len() > before || before > 0, "{} has no cases", folder.display());
+    }
+
+    let (mut passed, mut failures) = (Vec::new(), Vec::new());
+    for (name, path) in &cases {
+        match Case::load(path).run(&device) {
+            Ok(Outcome::Passed) => passed.push(name.as_str()),
+            Ok(Outcome::NotRun(reason)) => not_run.push(format!("{name} ({reason})")),
+            Err(error) => failures.push(format!("{name}: {error}")),
+        }
+    }
+    println!("golden vectors on {} ({}): {} passed", device.info().backend, device.info().name, passed.len());
+    for line in &not_run {
+        println!("not run: {line}");
+    }
+    assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
+    // The committed vectors alone have this many for the layers that exist.
+    assert!(passed.len() >= 39, "only {} cases ran: {passed:?}", passed.len());
+}
+
+enum Outcome {
+    Passed,
+    NotRun(String),
+}
+
+/// Tensors of a file by name, with their shapes.
+struct Tensors(HashMap<String, (Vec<usize>, Vec<f32>)>);
+
+impl Tensors {
+    fn matrix(&self, name: &str) -> Option<Matrix> {
+        let (shape, values) = self.0.get(name)?;
+        let (rows, cols) = match shape[..] {
+            [rows] => (rows, 1),
+            [rows, cols] => (rows, cols),
+            _ => panic!("{name} has the shape {shape:?}"),
+        };
+        Some(Matrix::new(rows, cols, values.clone()).unwrap())
+    }
+}
+
+struct Case {
+    config: Value,
+    tolerance: Value,
+    zero_grads: Vec<String>,
+    tensors: Tensors,
+    graph: Tensors,
+    edges: EdgeList,
+}
+
+/// The inputs of a case on a tape.
+struct Inputs {
+    graph: DeviceGraph,
+    x: Features,
+    x_dst: Option<Features>,
+    edge_weight: Option<Var>,
+    edge_attr: Option<Var>,
+}
+
+/// Reads a file: tensors and metadata.
+fn read(path: &Path) -> (Tensors, HashMap<String, String>, Option<Vec<i64>>) {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let metadata = SafeTensors::read_metadata(&bytes).unwrap().1.metadata().clone().unwrap();
+    let mut tensors = HashMap::new();
+    let mut edge_index = None;
+    for (name, view) in file.tensors() {
+        if name == "edge_index" {
+            edge_index = Some(bytemuck::pod_collect_to_vec(view.data()));
+        } else {
+            tensors.insert(name, (view.shape().to_vec(), bytemuck::pod_collect_to_vec(view.data())));
+        }
+    }
+    (Tensors(tensors), metadata, edge_index)
+}
+
+impl Case {
+    fn load(path: &Path) -> Self {
+        let (tensors, metadata, _) = read(path);
+        let json = |key: &str| serde_json::from_str::<Value>(&metadata[key]).unwrap();
+        let config = json("config");
+        let graph_file = format!("graphs/{}.safetensors", config["graph"].as_str().unwrap());
+        let (graph, graph_metadata, edge_index) = read(&path.with_file_name(graph_file));
+        let about: Value = serde_json::from_str(&graph_metadata["graph"]).unwrap();
+        let count = |key: &str| about[key].as_u64().unwrap() as u32;
+        let ids: Vec<u32> = edge_index.unwrap().into_iter().map(|i| i as u32).collect();
+        let (src, dst) = ids.split_at(ids.len() / 2);
+        let edges = EdgeList::new(count("num_src"), count("num_dst"), src.to_vec(), dst.to_vec()).unwrap();
+        let zero_grads =
+            json("zero_grads").as_array().unwrap().iter().map(|v| v.as_str().unwrap().to_owned()).collect();
+        Self { config, tolerance: json("f32_rel_err"), zero_grads, tensors, graph, edges }
+    }
+
+    fn number(&self, key: &str) -> usize {
+        self.config[key].as_u64().unwrap() as usize
+    }
+
+    fn arg(&self, key: &str) -> &Value {
+        &self.config["args"][key]
+    }
+
+    fn flag(&self, key: &str, default: bool) -> bool {
+        self.arg(key).as_bool().unwrap_or(default)
+    }
+
+    fn uses(&self, what: &str) -> bool {
+        self.config["uses"].as_array().unwrap().iter().any(|v| v == what)
+    }
+
+    fn run(&self, device: &Device) -> Result<Outcome, String> {
+        let layer = self.config["layer"].as_str().unwrap();
+        let (in_width, out_width) = (self.number("in_channels"), self.number("out_width"));
+        let mut init = Initializer::new(device, 1);
+        let width = |key: &str| self.arg(key).as_u64().unwrap() as usize;
+        let conv: Box<dyn Conv> = match layer {
+            "spmm" => return self.run_spmm(device),
+            "GCNConv" => {
+                let options = GcnOptions {
+                    add_self_loops: self.flag("add_self_loops", true),
+                    normalize: self.flag("normalize", true),
+                    improved: self.flag("improved", false),
+                    bias: self.flag("bias", true),
+                };
+                Box::new(GcnConv::new(&mut init, in_width, out_width, options).unwrap())
+            }
+            "SAGEConv" => {
+                let aggregation = match self.arg("aggr").as_str().unwrap_or("mean") {
+                    "mean" => Aggregation::Mean,
+                    "sum" => Aggregation::Sum,
+                    other => return Ok(Outcome::NotRun(format!("SAGEConv with {other} does not exist yet"))),
+                };
+                let options = SageOptions {
+                    aggregation,
+                    normalize: self.flag("normalize", false),
+                    root_weight: self.flag("root_weight", true),
+                    project: self.flag("project", false),
+                };
+                Box::new(SageConv::new(&mut init, in_width, out_width, options).unwrap())
+            }
+            "GINConv" => Box::new(GinConv::new(&mut init, in_width, width("h"), width("o")).unwrap()),
+            "GINEConv" => {
+                Box::new(GineConv::new(&mut init, in_width, width("h"), width("o"), width("edge_dim")).unwrap())
+            }
+            "SGConv" => Box::new(SgConv::new(&mut init, in_width, out_width, width("K") as u32).unwrap()),
+            other => return Ok(Outcome::NotRun(format!("{other} does not exist yet"))),
+        };
+        self.load_parameters(&*conv)?;
+
+        let sources = match self.sources(in_width) {
+            Ok(sources) => sources,
+            Err(reason) => return Ok(Outcome::NotRun(reason)),
+        };
+        // Features that are mostly zeros are tried in both forms.
+        for sparse in [false, true] {
+            if sparse && sources.density() > 0.5 {
+                continue;
+            }
+            let tape = Tape::recording(device);
+            let inputs = self.inputs(&tape, &sources, sparse);
+            let leaves: Vec<(String, Var)> =
+                conv.parameters().into_iter().map(|(name, p)| (self.stored_name(&name), p.on(&tape))).collect();
+            let input = ConvInput {
+                x_dst: inputs.x_dst.as_ref(),
+                edge_weight: inputs.edge_weight.as_ref(),
+                edge_attr: inputs.edge_attr.as_ref(),
+                ..ConvInput::new(&inputs.graph, &inputs.x)
+            };
+            let out = conv.forward(&tape, &input).map_err(|e| e.to_string())?;
+            self.check(tape, &out, &inputs, &leaves).map_err(|e| format!("sparse features {sparse}: {e}"))?;
+        }
+        Ok(Outcome::Passed)
+    }
+
+    /// Weighted sums and means, in every mapping and with rows cut into short segments.
+    fn run_spmm(&self, device: &Device) -> Result<Outcome, String> {
+        let sources = self.sources(self.number("in_channels"))?;
+        let mean = self.arg("aggr") == "mean";
+        for mapping in [Mapping::FeatureParallel, Mapping::NeighbourParallel] {
+            for segment in [3, u32::MAX / 2] {
+                let plan = move |offsets: &[u32], features: usize, caps: &Capabilities| SpmmPlan {
+                    segment,
+                    ..SpmmPlan::with_mapping(mapping, offsets, features, caps)
+                };
+                let tape = Tape::recording(device);
+                let inputs = self.inputs(&tape, &sources, false);
+                let scale = mean.then(|| tape.constant(&inputs.graph.inverse_in_degree().unwrap()));
+                let input =
+                    SpmmInput { weight: inputs.edge_weight.as_ref(), row_scale: scale.as_ref(), column_scale: None };
+                let Features::Dense(x) = &inputs.x else { unreachable!("the features are dense") };
+                let out = ops::spmm_with_plan(&tape, &inputs.graph, x, input, &plan).map_err(|e| e.to_string())?;
+                self.check(tape, &out, &inputs, &[]).map_err(|e| format!("{mapping:?}, segments of {segment}: {e}"))?;
+            }
+        }
+        Ok(Outcome::Passed)
+    }
+
+    /// Under which name a parameter is stored: GIN's stand in a module of their own there.
+    fn stored_name(&self, name: &str) -> String {
+        let wrapped = self.config["layer"].as_str().unwrap().starts_with("GIN");
+        if wrapped { format!("conv.{name}") } else { name.to_owned() }
+    }
+
+    fn load_parameters(&self, conv: &dyn Conv) -> Result<(), String> {
+        let mut stored: Vec<&str> = self.tensors.0.keys().filter_map(|k| k.strip_prefix("param.")).collect();
+        for (name, parameter) in conv.parameters() {
+            let name = self.stored_name(&name);
+            let (shape, values) =
+                self.tensors.0.get(&format!("param.{name}")).ok_or_else(|| format!("there is no parameter {name}"))?;
+            if shape != parameter.shape() {
+                return Err(format!("{name} has the shape {shape:?}, the layer's has {:?}", parameter.shape()));
+            }
+            parameter.value().write(values).unwrap();
+            stored.retain(|n| *n != name);
+        }
+        if stored.is_empty() { Ok(()) } else { Err(format!("the layer lacks the parameters {stored:?}")) }
+    }
+
+    /// The features of the sources: a slice of the pool, or Cora's own.
+    fn sources(&self, in_width: usize) -> Result<Matrix, String> {
+        if self.config["x"] == "pool" {
+            return Ok(self.graph.matrix("x").unwrap().first_cols(in_width));
+        }
+        let folder = std::env::var_os("HOPWISE_DATA").ok_or("HOPWISE_DATA is not set")?;
+        let path = Path::new(&folder).join("cora/cora.npz");
+        let data = hopwise::data::load(&path, &Default::default()).map_err(|e| e.to_string())?;
+        match data.features {
+            Some(hopwise::data::Features::Sparse(x)) => Ok(x.to_dense()),
+            _ => Err(format!("{} has no sparse features", path.display())),
+        }
+    }
+
+    fn inputs(&self, tape: &Tape, sources: &Matrix, sparse: bool) -> Inputs {
+        let graph = Graph::from_edges(&self.edges);
+        let per_edge = |name: &str, width: usize| {
+            let listed = self.graph.matrix(name).unwrap().first_cols(width);
+            support::leaf(tape, &graph.to_edge_order(&listed).unwrap())
+        };
+        let x = if sparse {
+            FeatureInput::sparse(tape.device(), &SparseMatrix::from_dense(sources)).unwrap().on(tape)
+        } else {
+            support::leaf(tape, sources).into()
+        };
+        let x_dst = (self.config["bipartite"] == true)
+            .then(|| support::leaf(tape, &self.graph.matrix("x_dst").unwrap().first_cols(sources.cols())).into());
+        let edge_weight = self.uses("edge_weight").then(|| per_edge("edge_weight", 1));
+        let edge_attr = self.uses("edge_attr").then(|| per_edge("edge_attr", self.number("edge_dim")));
+        Inputs { graph: DeviceGraph::new(tape.device(), graph), x, x_dst, edge_weight, edge_attr }
+    }
+
+    /// Compares the output and every gradient of the file.
+    fn check(&self, tape: Tape, out: &Var, inputs: &Inputs, leaves: &[(String, Var)]) -> Result<(), String> {
+        let device = tape.device().clone();
+        self.compare("out", &support::read(out.tensor()))?;
+        let upstream = self.graph.matrix(self.config["upstream"].as_str().unwrap()).unwrap();
+        let upstream = upstream.first_cols(self.number("out_width"));
+        let upstream = Tensor::from_matrix(&device, &upstream, "upstream gradient").unwrap();
+        let gradients = tape.backward_from(out, upstream).map_err(|e| e.to_string())?;
+
+        let mut compared = vec!["out".to_owned()];
+        let mut compare = |name: &str, var: &Var, listed: bool| -> Result<(), String> {
+            let grad = match gradients.of(var) {
+                Some(grad) => support::read(grad),
+                None => Matrix::zeros(var.shape()[0], var.shape()[1]),
+            };
+            let grad = if listed { inputs.graph.host().to_listed_order(&grad).unwrap() } else { grad };
+            compared.push(name.to_owned());
+            self.compare(name, &grad)
+        };
+        if let (Features::Dense(x), "pool") = (&inputs.x, self.config["x"].as_str().unwrap()) {
+            compare("grad.x", x, false)?;
+        }
+        match &inputs.x_dst {
+            Some(Features::Dense(x_dst)) => compare("grad.x_dst", x_dst, false)?,
+            _ => assert!(!self.tensors.0.contains_key("grad.x_dst")),
+        }
+        for (name, var) in [("grad.edge_weight", &inputs.edge_weight), ("grad.edge_attr", &inputs.edge_attr)] {
+            if let Some(var) = var {
+                compare(name, var, true)?;
+            }
+        }
+        for (name, leaf) in leaves {
+            compare(&format!("grad.param.{name}"), leaf, false)?;
+        }
+        let forgotten: Vec<&String> =
+            self.tensors.0.keys().filter(|k| !k.starts_with("param.") && !compared.contains(k)).collect();
+        if forgotten.is_empty() { Ok(()) } else { Err(format!("not compared: {forgotten:?}")) }
+    }
+
+    fn compare(&self, name: &str, got: &Matrix) -> Result<(), String> {
+        let (_, expected) = self.tensors.0.get(name).ok_or_else(|| format!("the file has no {name}"))?;
+        if self.zero_grads.iter().any(|z| z == name) {
+            let gradients = self.tensors.0.iter().filter(|(k, _)| k.starts_with("grad."));
+            let largest = gradients.flat_map(|(_, (_, v))| v).fold(0.0f32, |m, v| m.max(v.abs()));
+            let got = got.data().iter().fold(0.0f32, |m, v| m.max(v.abs()));
+            return if got <= 2e-5 * largest { Ok(()) } else { Err(format!("{name} should be 0, is up to {got}")) };
+        }
+        let tolerance = self.tolerance[name].as_f64().map_or(2e-5, |e| (20.0 * e).max(2e-5));
+        let error = support::relative_error(got.data(), expected);
+        if error <= tolerance { Ok(()) } else { Err(format!("{name} is off by {error:.2e}, allowed {tolerance:.2e}")) }
+    }
+}
