@@ -139,7 +139,7 @@ impl Dataset {
         Ok(Graph::from_edges(&self.prepared_edges()?))
     }
 
-    /// Checks that the parts agree. [`super::load`] and [`super::save`] do so already.
+    /// Checks that the parts agree. [`load`](super::load()) and [`save`](super::save) do so already.
     ///
     /// # Errors
     /// [`DataError::Contradiction`] if features, labels or ids are not one a node, a label or a node of a split is out of range, a

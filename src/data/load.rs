@@ -29,7 +29,12 @@ pub struct LoadOptions {
 /// Reads a data set from a file, or from all files whose names begin with `path`: `planetoid/ind.cora` for `planetoid/ind.cora.x` and so on,
 /// `musae_git/git` for `musae_git/git_edges.csv` (or `.csv.gz`) and, if there, `musae_git/git_target.csv`.
 ///
-/// The format is recognised by the first bytes, then the extension, then the first lines; gzip is unpacked on the way.
+/// The format is recognised by the first bytes, then the extension, then the first lines; gzip is unpacked on the way. The edges are
+/// those of the file; the recipe is set where the publishers of a format have a convention, and can be changed:
+///
+/// - Planetoid: self loops are dropped and repeated edges merged.
+/// - NPZ with `edges` `[E, 2]`: reverse edges are added, unless the file's name ends in `_directed`.
+/// - All others: the edges as listed.
 ///
 /// # Errors
 /// If there is nothing there, or what is there is not a data set in a known format: see [`DataError`].
@@ -62,16 +67,19 @@ fn load_file(path: &Path, options: &LoadOptions) -> Result<Dataset, DataError> {
         return container::open(path);
     }
     let bytes = read(path)?;
-    let input = Input { path, bytes: &bytes };
-    let name = name(path);
-    match recognise(&input)? {
-        Format::Container => container::read(&input),
-        Format::Npz => npz::read(&input, name),
-        Format::MatrixMarket => matrix_market::read(&input, name),
-        Format::Metis => metis::read(&input, name),
-        Format::Tu => tu::read(&input, name),
-        Format::Adjacency => adjacency::read(&input, name, options),
-        Format::EdgeList => edge_list::read(&input, name, options),
+    parse(&Input { path, bytes: &bytes }, options)
+}
+
+fn parse(input: &Input<'_>, options: &LoadOptions) -> Result<Dataset, DataError> {
+    let name = name(input.path);
+    match recognise(input)? {
+        Format::Container => container::read(input),
+        Format::Npz => npz::read(input, name),
+        Format::MatrixMarket => matrix_market::read(input, name),
+        Format::Metis => metis::read(input, name),
+        Format::Tu => tu::read(input, name),
+        Format::Adjacency => adjacency::read(input, name, options),
+        Format::EdgeList => edge_list::read(input, name, options),
     }
 }
 
@@ -143,5 +151,33 @@ fn read(path: &Path) -> Result<Vec<u8>, DataError> {
             Err(DataError::Truncated { path: path.into(), detail: format!("gzip: {e}") })
         }
         Err(source) => Err(DataError::Io { path: path.into(), source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cut_or_changed_byte_makes_a_reader_of_text_panic() {
+        let options = LoadOptions { keep_ids: true, ..LoadOptions::default() };
+        for (name, text) in [
+            ("a.mtx", "%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 2\n2 1 0.5\n3 1 -2\n"),
+            ("a.graph", "3 2 11 1\n1 2 5\n1 1 5 3 6\n1 2 6\n"),
+            ("a.txt", "2\n2 5\n3 1 1\n1 1 0\n1 -1\n1 0\n"),
+            ("a.txt", "0 4 1 7\n2\n1 7\n"),
+            ("a.csv", "id_1,id_2,weight\n3,9,0.5\n9,3,1e3\n"),
+        ] {
+            let parse = |bytes: &[u8]| parse(&Input { path: Path::new(name), bytes }, &options);
+            assert!(parse(text.as_bytes()).is_ok(), "{name}: {text}");
+            for at in 0..text.len() {
+                let _ = parse(&text.as_bytes()[..at]);
+                for value in b"\0\n\r ,#%-09eE\x80\xff" {
+                    let mut changed = text.as_bytes().to_vec();
+                    changed[at] = *value;
+                    let _ = parse(&changed);
+                }
+            }
+        }
     }
 }

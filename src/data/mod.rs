@@ -1,6 +1,6 @@
 //! Reading graphs and the data that comes with them. No device code.
 //!
-//! [`load`] takes a file, or what the names of a data set's files begin with, recognises the format and returns a [`Dataset`]: the edges
+//! [`load()`] takes a file, or what the names of a data set's files begin with, recognises the format and returns a [`Dataset`]: the edges
 //! exactly as listed, the [`Recipe`] that turns them into the graph for training, features, labels and splits. [`save`] writes the
 //! project's own container, which loads back to an equal data set without parsing.
 //!

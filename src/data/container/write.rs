@@ -56,7 +56,7 @@ impl Tensors {
     }
 }
 
-/// Writes a data set as a safetensors file that [`super::super::load`] reads back to an equal one.
+/// Writes a data set as a safetensors file that [`load`](crate::data::load()) reads back to an equal one.
 ///
 /// The file appears under its name only when it is complete and on disk: a reader sees the old one or the new one.
 ///

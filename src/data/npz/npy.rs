@@ -187,7 +187,8 @@ impl<'a> Array<'a> {
 
     fn in_c_order<T: Copy>(&self, values: Vec<T>) -> Vec<T> {
         match self.shape[..] {
-            [rows, cols] if self.is_fortran => {
+            // Without values there may be any number of empty rows.
+            [rows, cols] if self.is_fortran && !values.is_empty() => {
                 (0..rows).flat_map(|r| (0..cols).map(move |c| (r, c))).map(|(r, c)| values[c * rows + r]).collect()
             }
             _ => values,

@@ -100,7 +100,8 @@ impl<'a> Entry<'a> {
         let content = if self.method == STORED {
             Cow::Borrowed(self.packed)
         } else {
-            let mut content = Vec::with_capacity(self.size as usize);
+            let mut content = Vec::new();
+            content.try_reserve_exact(self.size as usize).map_err(|_| damaged("does not fit into memory"))?;
             let unpacked = DeflateDecoder::new(self.packed).take(self.size + 1).read_to_end(&mut content);
             unpacked.map_err(|e| damaged(&e.to_string()))?;
             Cow::Owned(content)

@@ -6,6 +6,8 @@
 
 mod array;
 mod machine;
+#[cfg(test)]
+mod tests;
 
 pub(super) use self::{
     array::{Ints, csr_matrix, int_matrix},
