@@ -1,1 +1,62 @@
-fn main() {}
+//! The program `hopwise`: inspect graphs, train graph neural networks on them and run them, on any device.
+//!
+//! Results go to standard output, everything else to standard error. Exit codes: 0 done, 1 failed while running, 2 wrong arguments, 3 wrong input
+//! data, 4 no such device.
+
+mod backend;
+mod devices;
+mod failure;
+mod infer;
+mod info;
+mod output;
+mod plot;
+mod setup;
+mod source;
+mod train;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Graph neural networks on any GPU.
+#[derive(Debug, Parser)]
+#[command(version, about, after_help = "\
+Examples:
+  hopwise train karate
+  hopwise info planetoid/ind.cora
+  hopwise train planetoid/ind.cora --model sage --seeds 10 --out cora.safetensors
+  hopwise infer planetoid/ind.cora --weights cora.safetensors
+
+Exit codes: 0 done, 1 failed while running, 2 wrong arguments, 3 wrong input data, 4 no such device.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the devices that models can run on
+    Devices(devices::Args),
+    /// Count nodes, edges, degrees, self loops and duplicates, as listed in the file
+    Info(info::Args),
+    /// Train a model on the nodes of one graph
+    Train(Box<train::Args>),
+    /// Predict the class of every node with trained weights
+    Infer(infer::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Devices(args) => devices::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Train(args) => train::run(&args),
+        Command::Infer(args) => infer::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            failure.exit_code()
+        }
+    }
+}

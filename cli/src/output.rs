@@ -1,0 +1,66 @@
+use std::{
+    io::{IsTerminal, Write},
+    path::Path,
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::failure::Failure;
+
+/// Prints a result. A reader that has gone away (`| head`) is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Run(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file whole or not at all.
+pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(content)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|error| Failure::Run(format!("{}: cannot write: {error}", path.display())))
+}
+
+/// How a run is going: a bar on a terminal, a line now and then elsewhere.
+#[derive(Debug)]
+pub(crate) struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    pub(crate) fn new(steps: u64, title: String) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} epochs, {per_sec}, {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        Self(Some(ProgressBar::new(steps).with_style(style).with_prefix(title)))
+    }
+
+    pub(crate) fn advance_to(&self, step: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(step);
+        }
+    }
+
+    /// Something to know at this step.
+    pub(crate) fn report(&self, step: u64, message: String) {
+        match &self.0 {
+            Some(bar) => bar.set_message(message),
+            None => eprintln!("epoch {step}: {message}"),
+        }
+    }
+
+    pub(crate) fn finish(self) {
+        if let Some(bar) = self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

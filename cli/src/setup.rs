@@ -1,0 +1,160 @@
+//! From a data set to what a model takes.
+
+use std::sync::Arc;
+
+use hopwise::{
+    SparseMatrix,
+    backend::{Device, DeviceGraph, Tensor},
+    data::{Dataset, Features, Labels, Split},
+    graph::Graph,
+    nn::FeatureInput,
+};
+
+use crate::{failure::Failure, source::random_split};
+
+/// Dense features with a smaller share of non-zero entries go to the device as a sparse matrix.
+const SPARSE_DENSITY: f64 = 0.25;
+
+/// How features and edges are prepared.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct PrepareArgs {
+    /// Take features as they are, rather than dividing each row by its sum
+    #[arg(long)]
+    pub(crate) no_normalize_features: bool,
+
+    /// Add the reverse of every edge, and merge duplicates
+    #[arg(long)]
+    undirected: bool,
+
+    /// Treat all edges alike, even if they have weights
+    #[arg(long)]
+    no_edge_weights: bool,
+}
+
+/// A graph with its features in host memory, ready for any device.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    graph: Arc<Graph>,
+    features: Features,
+    /// In edge order.
+    weights: Option<Vec<f32>>,
+    /// The ids in the file, where they were compacted.
+    pub(crate) node_ids: Option<Vec<u64>>,
+    pub(crate) labels: Option<Labels>,
+    splits: Vec<Split>,
+}
+
+/// The same on a device.
+#[derive(Debug)]
+pub(crate) struct OnDevice {
+    pub(crate) graph: DeviceGraph,
+    pub(crate) features: FeatureInput,
+    pub(crate) edge_weight: Option<Tensor>,
+}
+
+impl PrepareArgs {
+    /// Applies the data set's recipe and these options. `takes_weights` says whether the model has a use for edge weights.
+    pub(crate) fn prepare(&self, mut dataset: Dataset, takes_weights: bool) -> Result<Prepared, Failure> {
+        if dataset.graphs.is_some() {
+            return Err(Failure::Data(format!(
+                "{} is a set of many graphs with one label each, but the models here label nodes: choose a single graph",
+                dataset.name
+            )));
+        }
+        if dataset.edges.num_src() != dataset.edges.num_dst() {
+            return Err(Failure::Data(format!(
+                "{} has {} sources and {} destinations, but these models need one set of nodes: read it with --square, or choose another graph",
+                dataset.name,
+                dataset.edges.num_src(),
+                dataset.edges.num_dst()
+            )));
+        }
+        if dataset.edges.num_dst() == 0 {
+            return Err(Failure::Data(format!("{} has no nodes: there is nothing to compute", dataset.name)));
+        }
+        if self.undirected {
+            dataset.recipe.symmetrize = true;
+            dataset.recipe.coalesce = true;
+        }
+        let edges = dataset.prepared_edges()?;
+        let graph = Graph::from_edges(&edges);
+        let weights = match edges.weights() {
+            Some(_) if !takes_weights => {
+                eprintln!("note: this model has no use for edge weights");
+                None
+            }
+            Some(weights) if !self.no_edge_weights => {
+                if let Some(e) = weights.iter().position(|&w| w < 0.0) {
+                    return Err(Failure::Data(format!(
+                        "edge {e} ({} -> {}) has the weight {}, but GCN's normalisation needs weights of 0 or more: use --no-edge-weights",
+                        edges.src()[e],
+                        edges.dst()[e],
+                        weights[e]
+                    )));
+                }
+                Some(graph.edge_ids().iter().map(|&e| weights[e as usize]).collect())
+            }
+            _ => None,
+        };
+        let mut features = match dataset.features.take() {
+            Some(features) => features,
+            None => {
+                eprintln!("note: no features; using one-hot node ids");
+                Features::Sparse(SparseMatrix::identity(graph.num_dst()))
+            }
+        };
+        if !self.no_normalize_features {
+            features.normalize_rows();
+        }
+        if let Features::Dense(x) = &features
+            && x.density() < SPARSE_DENSITY
+        {
+            features = Features::Sparse(SparseMatrix::from_dense(x));
+        }
+        Ok(Prepared {
+            graph: Arc::new(graph),
+            features,
+            weights,
+            node_ids: dataset.node_ids,
+            labels: dataset.labels,
+            splits: dataset.splits,
+        })
+    }
+}
+
+impl Prepared {
+    pub(crate) fn num_nodes(&self) -> usize {
+        self.graph.num_dst() as usize
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.features.cols()
+    }
+
+    /// The data set's first split, or a random one.
+    pub(crate) fn split(&self, seed: u64) -> Split {
+        match self.splits.as_slice() {
+            [] => {
+                eprintln!("note: no split; 60 % of the nodes train, 20 % validate, 20 % test");
+                random_split(self.graph.num_dst(), seed)
+            }
+            [split] => split.clone(),
+            [split, ..] => {
+                eprintln!("note: using the first of {} splits", self.splits.len());
+                split.clone()
+            }
+        }
+    }
+
+    pub(crate) fn on(&self, device: &Device) -> Result<OnDevice, Failure> {
+        let features = match &self.features {
+            Features::Dense(x) => FeatureInput::dense(device, x)?,
+            Features::Sparse(x) => FeatureInput::sparse(device, x)?,
+        };
+        let edge_weight = match &self.weights {
+            Some(weights) => Some(Tensor::from_column(device, weights, "edge weights")?),
+            None => None,
+        };
+        Ok(OnDevice { graph: DeviceGraph::new(device, self.graph.clone()), features, edge_weight })
+    }
+}
