@@ -57,8 +57,8 @@ fi
 
 if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --workspace "$@"
+    # nextest leaves out the examples in the documentation.
+    cargo test --doc --workspace
 else
-    cargo test --workspace --lib --bins --tests "$@"
+    cargo test --workspace "$@"
 fi
-# nextest does not run the examples in the documentation.
-cargo test --doc --workspace
