@@ -1,12 +1,6 @@
 use std::{fmt, process::ExitCode};
 
-use hopwise::{
-    backend::BackendError,
-    data::DataError,
-    graph::GraphError,
-    nn::NnError,
-    ops::OpError,
-};
+use hopwise::{backend::BackendError, data::DataError, graph::GraphError, nn::NnError, ops::OpError};
 
 /// Why a command ended early.
 #[derive(Debug)]

@@ -20,11 +20,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let dataset = args.source.load()?;
     let graph = Graph::from_edges(&dataset.edges);
     let stats = graph.stats();
-    let nodes = if graph.is_square() {
-        u64::from(stats.num_dst)
-    } else {
-        u64::from(stats.num_src) + u64::from(stats.num_dst)
-    };
+    let nodes =
+        if graph.is_square() { u64::from(stats.num_dst) } else { u64::from(stats.num_src) + u64::from(stats.num_dst) };
     if args.json {
         let features = dataset.features.as_ref().map(|f| {
             json!({ "rows": f.rows(), "cols": f.cols(), "sparse": matches!(f, Features::Sparse(_)), "entries": entries(f) })
@@ -72,7 +69,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ("edges", format!("{}{}", stats.num_edges, if dataset.edges.weights().is_some() { ", weighted" } else { "" })),
         (
             "in-degree",
-            format!("mean {:.2}, largest {}, {} nodes without", stats.mean_in_degree, stats.max_in_degree, stats.zero_in_degree),
+            format!(
+                "mean {:.2}, largest {}, {} nodes without",
+                stats.mean_in_degree, stats.max_in_degree, stats.zero_in_degree
+            ),
         ),
         ("out-degree", format!("largest {}", stats.max_out_degree)),
         ("isolated", format!("{} nodes", stats.isolated)),
@@ -91,8 +91,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         lines.push(("graphs", graphs.labels.len().to_string()));
     }
     if let Some(split) = dataset.splits.first() {
-        let more = if dataset.splits.len() > 1 { format!(" (first of {})", dataset.splits.len()) } else { String::new() };
-        let sizes = format!("{} train, {} validation, {} test{more}", split.train.len(), split.val.len(), split.test.len());
+        let more =
+            if dataset.splits.len() > 1 { format!(" (first of {})", dataset.splits.len()) } else { String::new() };
+        let sizes =
+            format!("{} train, {} validation, {} test{more}", split.train.len(), split.val.len(), split.test.len());
         lines.push(("split", sizes));
     }
     if dataset.node_ids.is_some() {

@@ -20,14 +20,18 @@ use clap::{Parser, Subcommand};
 
 /// Graph neural networks on any GPU.
 #[derive(Debug, Parser)]
-#[command(version, about, after_help = "\
+#[command(
+    version,
+    about,
+    after_help = "\
 Examples:
   hopwise train karate
   hopwise info planetoid/ind.cora
   hopwise train planetoid/ind.cora --model sage --seeds 10 --out cora.safetensors
   hopwise infer planetoid/ind.cora --weights cora.safetensors
 
-Exit codes: 0 done, 1 failed while running, 2 wrong arguments, 3 wrong input data, 4 no such device.")]
+Exit codes: 0 done, 1 failed while running, 2 wrong arguments, 3 wrong input data, 4 no such device."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -32,7 +32,7 @@ pub(super) fn read(input: &Input<'_>, name: String, options: &LoadOptions) -> Re
         num_dst = num_src;
     }
     let edges = EdgeList::new(num_src, num_dst, src, dst).map_err(|e| input.graph_error(e))?;
-    Ok(Dataset::new(name, edges))
+    Ok(Dataset::from_edges(name, edges))
 }
 
 /// Two lines of one node mean that this is another format, most likely an edge list with a broken line.

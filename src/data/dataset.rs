@@ -94,9 +94,9 @@ pub struct GraphSet {
 
 impl Dataset {
     /// Edges alone.
-    pub(super) fn new(name: String, edges: EdgeList) -> Self {
+    pub fn from_edges(name: impl Into<String>, edges: EdgeList) -> Self {
         Self {
-            name,
+            name: name.into(),
             edges,
             recipe: Recipe::default(),
             features: None,
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     fn pair() -> Dataset {
-        Dataset::new("pair".into(), EdgeList::square(2, vec![0, 0, 1, 1], vec![1, 1, 0, 1]).unwrap())
+        Dataset::from_edges("pair".into(), EdgeList::square(2, vec![0, 0, 1, 1], vec![1, 1, 0, 1]).unwrap())
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn dataset(input: &Input<'_>, name: String, columns: Columns, map: Id
     if !weights.is_empty() {
         edges = edges.with_weights(weights).map_err(|e| input.graph_error(e))?;
     }
-    let mut dataset = Dataset::new(name, edges);
+    let mut dataset = Dataset::from_edges(name, edges);
     dataset.node_ids = map.into_node_ids();
     Ok(dataset)
 }

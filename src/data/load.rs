@@ -8,7 +8,7 @@ use std::{
 use flate2::read::MultiGzDecoder;
 
 use super::{
-    DataError, Dataset, adjacency, container, edge_list,
+    DataError, Dataset, Recipe, adjacency, container, edge_list,
     format::{Format, recognise},
     input::Input,
     matrix_market, metis, npz, planetoid, targets, tu,
@@ -95,11 +95,16 @@ fn load_tables(prefix: &Path, edges: &Path, options: &LoadOptions) -> Result<Dat
     let edge_bytes = read(edges)?;
     let edges = Input { path: edges, bytes: &edge_bytes };
     let name = prefix.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let Some(targets) = table(prefix, "_target.csv") else {
-        return edge_list::read(&edges, name, options);
+    let mut dataset = match table(prefix, "_target.csv") {
+        None => edge_list::read(&edges, name, options)?,
+        Some(targets) => {
+            let target_bytes = read(&targets)?;
+            targets::read(&edges, &Input { path: &targets, bytes: &target_bytes }, name, options)?
+        }
     };
-    let target_bytes = read(&targets)?;
-    targets::read(&edges, &Input { path: &targets, bytes: &target_bytes }, name, options)
+    // Data sets of this kind (MUSAE's) list every undirected edge once.
+    dataset.recipe = Recipe { symmetrize: true, coalesce: true, ..dataset.recipe };
+    Ok(dataset)
 }
 
 fn planetoid_part(prefix: &Path, part: &str) -> PathBuf {

@@ -64,7 +64,7 @@ pub(super) fn read(input: &Input<'_>, name: String) -> Result<Dataset, DataError
     } else if field != Field::Pattern {
         edges = edges.with_weights(entries.weights).map_err(|e| input.graph_error(e))?;
     }
-    let mut dataset = Dataset::new(name, edges);
+    let mut dataset = Dataset::from_edges(name, edges);
     dataset.warnings = warnings;
     Ok(dataset)
 }

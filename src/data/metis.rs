@@ -58,7 +58,7 @@ pub(super) fn read(input: &Input<'_>, name: String) -> Result<Dataset, DataError
     if header.has_edge_weights {
         edges = edges.with_weights(weights).map_err(|e| input.graph_error(e))?;
     }
-    let mut dataset = Dataset::new(name, edges);
+    let mut dataset = Dataset::from_edges(name, edges);
     if header.node_fields > 0 {
         dataset.warnings.push("the sizes and weights of the nodes were left out".into());
     }

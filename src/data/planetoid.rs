@@ -47,7 +47,7 @@ pub(super) fn read(parts: &[Input<'_>; 8], name: String) -> Result<Dataset, Data
 
     let (src, dst) = edges(graph, &pickle, neighbours, num_nodes)?;
     let edges = EdgeList::square(num_nodes as u32, src, dst).map_err(|e| graph.graph_error(e))?;
-    let mut dataset = Dataset::new(name, edges);
+    let mut dataset = Dataset::from_edges(name, edges);
     dataset.recipe = Recipe { drop_self_loops: true, symmetrize: false, coalesce: true };
     dataset.features = Some(Features::Sparse(stack(allx, &known, &tx, &test_ids, num_nodes)?));
     dataset.labels = Some(Labels::Classes { ids: classes, num_classes: ally.1.cols as u32 });

@@ -97,7 +97,7 @@ fn dataset(input: &Input<'_>, name: String, all: Collected) -> Result<Dataset, D
     let ones = vec![1.0; tags.len()];
     let features = SparseMatrix::new(tags.len(), tag_values.len(), (0..=nodes).collect(), tags, ones);
     let edges = EdgeList::square(nodes, all.src, all.dst).map_err(|e| input.graph_error(e))?;
-    let mut dataset = Dataset::new(name, edges);
+    let mut dataset = Dataset::from_edges(name, edges);
     dataset.features = Some(Features::Sparse(features.map_err(|e| input.matrix_error(e))?));
     dataset.graphs =
         Some(GraphSet { offsets: all.offsets, labels, num_classes: label_values.len() as u32, label_values });

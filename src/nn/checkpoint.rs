@@ -50,14 +50,19 @@ pub async fn to_bytes(model: &dyn Module, metadata: HashMap<String, String>) -> 
     safetensors::serialize(views, Some(metadata)).map_err(|error| file_error(Path::new("weights"), error))
 }
 
-/// The metadata of a file of weights.
+/// The shapes of a file's tensors by name.
+pub type Shapes = HashMap<String, Vec<usize>>;
+
+/// The names and shapes in a file of weights, and what was written beside them.
 ///
 /// # Errors
 /// [`NnError::File`] if it cannot be read or is no safetensors file.
-pub fn metadata(path: &Path) -> Result<HashMap<String, String>, NnError> {
+pub fn shapes(path: &Path) -> Result<(Shapes, HashMap<String, String>), NnError> {
     let bytes = std::fs::read(path).map_err(|error| file_error(path, error))?;
-    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| file_error(path, error))?;
-    Ok(header.metadata().clone().unwrap_or_default())
+    let (_, header) = SafeTensors::read_metadata(&bytes)
+        .map_err(|error| file_error(path, format!("{error}; expected a safetensors file")))?;
+    let shapes = header.tensors().into_iter().map(|(name, info)| (name, info.shape.clone())).collect();
+    Ok((shapes, header.metadata().clone().unwrap_or_default()))
 }
 
 /// Reads weights into `model`.

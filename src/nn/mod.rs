@@ -25,7 +25,7 @@ pub use features::{FeatureInput, Features};
 pub use gcn::{GcnConv, GcnOptions};
 pub use gin::{GinConv, GineConv};
 pub use linear::{Linear, Mlp};
-pub use model::{Gnn, GnnBuilder, LayerKind};
+pub use model::{Gnn, GnnBuilder, LayerKind, StoredModel};
 pub use optim::{Adam, AdamOptions};
 pub use parameter::{Initializer, Module, Parameter, Visitor};
 pub use sage::{Aggregation, SageConv, SageOptions};

@@ -1,6 +1,8 @@
+use std::{collections::HashMap, path::Path};
+
 use super::{
     Conv, ConvInput, Features, GcnConv, GcnOptions, GinConv, Initializer, Module, NnError, SageConv, SageOptions,
-    SgConv, Visitor,
+    SgConv, Visitor, checkpoint,
 };
 use crate::{
     backend::{Device, DeviceGraph, kernels::Unary},
@@ -102,6 +104,58 @@ impl GnnBuilder {
             })
             .collect::<Result<_, NnError>>()?;
         Ok(Gnn { convs, dropout: self.dropout, activation: self.activation })
+    }
+}
+
+/// What a file of weights tells about its model.
+#[derive(Clone, Debug)]
+pub struct StoredModel {
+    /// Layers and widths. Dropout and activation are not stored: the former has no part in inference, the latter is ReLU.
+    pub builder: GnnBuilder,
+    /// Features a node.
+    pub in_width: usize,
+    /// Outputs a node.
+    pub out_width: usize,
+    /// What was written beside the weights.
+    pub metadata: HashMap<String, String>,
+}
+
+impl GnnBuilder {
+    /// Reads the model off the names and shapes of a file of weights, be it from here or from a PyTorch Geometric model.
+    ///
+    /// # Errors
+    /// [`NnError::File`] if the file cannot be read, [`NnError::OtherModel`] if the names are not those of a model that [`GnnBuilder`] makes.
+    pub fn from_weights(path: &Path) -> Result<StoredModel, NnError> {
+        let (shapes, metadata) = checkpoint::shapes(path)?;
+        let other = |reason: String| NnError::OtherModel { path: path.display().to_string(), reason };
+        let layers = (0..).take_while(|i| shapes.keys().any(|k| k.starts_with(&format!("convs.{i}.")))).count();
+        let matrix = |name: String| match shapes.get(&name).map(Vec::as_slice) {
+            Some(&[rows, cols]) => Ok((rows, cols)),
+            _ => Err(other(format!("it has no matrix {name}"))),
+        };
+        // The matrices that say how wide a layer's input and output are.
+        let (kind, first, last) = if shapes.contains_key("convs.0.lin_l.weight") {
+            let options =
+                SageOptions { root_weight: shapes.contains_key("convs.0.lin_r.weight"), ..Default::default() };
+            (LayerKind::Sage(options), "lin_l", "lin_l")
+        } else if shapes.contains_key("convs.0.nn.0.weight") {
+            (LayerKind::Gin, "nn.0", "nn.2")
+        } else if shapes.contains_key("convs.0.lin.weight") {
+            let options = GcnOptions { bias: shapes.contains_key("convs.0.bias"), ..Default::default() };
+            (LayerKind::Gcn(options), "lin", "lin")
+        } else {
+            return Err(other("its names are none of a GCN, GraphSAGE or GIN (convs.0.lin.weight and so on)".into()));
+        };
+        let (in_side, in_width) = matrix(format!("convs.0.{first}.weight"))?;
+        let (out_width, out_side) = matrix(format!("convs.{}.{last}.weight", layers - 1))?;
+        let hidden = if layers > 1 { in_side } else { out_side };
+        let builder = Self::new(kind).layers(layers).hidden(hidden).dropout(0.0);
+        Ok(StoredModel { builder, in_width, out_width, metadata })
+    }
+
+    /// Whether the layers have a use for edge weights.
+    pub fn takes_edge_weights(&self) -> bool {
+        matches!(self.kind, LayerKind::Gcn(_) | LayerKind::Sg(_))
     }
 }
 

@@ -70,7 +70,7 @@ pub(in crate::data) fn read(input: &Input<'_>) -> Result<Dataset, DataError> {
 impl Container<'_> {
     fn dataset(&self) -> Result<Dataset, DataError> {
         let name = self.metadata["name"].as_str().ok_or_else(|| self.wrong("name", "a string"))?;
-        let mut dataset = Dataset::new(name.into(), self.edges()?);
+        let mut dataset = Dataset::from_edges(name, self.edges()?);
         dataset.recipe = Recipe {
             symmetrize: self.flag("symmetrize")?,
             drop_self_loops: self.flag("drop_self_loops")?,

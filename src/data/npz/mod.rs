@@ -82,7 +82,7 @@ fn dataset(arrays: &Arrays<'_>, names: &Names, name: String, recipe: Recipe) -> 
     let nodes = u32::try_from(known.unwrap_or(listed))
         .map_err(|_| arrays.input.contradiction("more than 2^32 - 1 nodes: split the graph"))?;
     let edges = EdgeList::square(nodes, src, dst).map_err(|e| arrays.input.graph_error(e))?;
-    Ok(Dataset { recipe, features, labels, splits, ..Dataset::new(name, edges) })
+    Ok(Dataset { recipe, features, labels, splits, ..Dataset::from_edges(name, edges) })
 }
 
 /// Sources and destinations, from two rows or from two columns.

@@ -1,0 +1,348 @@
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use clap::ValueEnum;
+use hopwise::{
+    Matrix,
+    backend::{Device, Tensor},
+    data::{Labels, Split},
+    nn::{AdamOptions, GnnBuilder, LayerKind, Module, Targets, Trainer, accuracy, checkpoint},
+    ops::{ClassTargets, MultiTargets},
+};
+use serde_json::json;
+
+use crate::{
+    backend::DeviceArgs,
+    failure::Failure,
+    output::{self, Progress},
+    plot,
+    setup::{PrepareArgs, Prepared},
+    source::SourceArgs,
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// The layer that the model stacks
+    #[arg(long, value_enum, default_value_t = Model::Gcn)]
+    model: Model,
+
+    #[command(flatten)]
+    device: DeviceArgs,
+
+    /// Full-batch steps
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    epochs: u32,
+
+    /// Width between layers [default: 16 for gcn, 64 for sage and gin]
+    #[arg(long, value_parser = at_least_one)]
+    hidden: Option<usize>,
+
+    /// Number of layers
+    #[arg(long, default_value_t = 2, value_parser = at_least_one)]
+    layers: usize,
+
+    /// Learning rate of Adam
+    #[arg(long, default_value_t = 0.01)]
+    lr: f32,
+
+    /// Weight decay of Adam, added to the gradient of all parameters
+    #[arg(long, default_value_t = 5e-4)]
+    weight_decay: f32,
+
+    /// Share of each layer's input that is dropped while training
+    #[arg(long, default_value_t = 0.5)]
+    dropout: f32,
+
+    #[command(flatten)]
+    prepare: PrepareArgs,
+
+    /// Seed of the initial weights and of dropout
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Train this many times, with the seeds from --seed on, and report mean and deviation
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    seeds: u32,
+
+    /// Measure validation accuracy every so many epochs
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    eval_every: u32,
+
+    /// Write the weights of the first seed to a safetensors file, with PyTorch Geometric's names
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Draw loss and validation accuracy of the first seed into an SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".into()),
+        Ok(n) => Ok(n),
+        Err(_) => Err("expected a positive integer".into()),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Model {
+    Gcn,
+    Sage,
+    Gin,
+}
+
+impl Model {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gcn => "gcn",
+            Self::Sage => "sage",
+            Self::Gin => "gin",
+        }
+    }
+
+    fn layer(self) -> LayerKind {
+        match self {
+            Self::Gcn => LayerKind::Gcn(Default::default()),
+            Self::Sage => LayerKind::Sage(Default::default()),
+            Self::Gin => LayerKind::Gin,
+        }
+    }
+
+    fn default_hidden(self) -> usize {
+        match self {
+            Self::Gcn => 16,
+            Self::Sage | Self::Gin => 64,
+        }
+    }
+}
+
+/// What one seed came to.
+#[derive(Debug)]
+struct Run {
+    seed: u64,
+    losses: Vec<f32>,
+    /// (epoch, validation accuracy).
+    validation: Vec<(u32, f64)>,
+    train: f64,
+    val: f64,
+    test: f64,
+    /// Time of the steps alone.
+    elapsed: Duration,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    args.adam().validate()?;
+    if !(0.0..1.0).contains(&args.dropout) {
+        return Err(Failure::Usage(format!("--dropout is {}, expected at least 0 and below 1", args.dropout)));
+    }
+    let dataset = args.source.load()?;
+    let prepared = args.prepare.prepare(dataset, args.model == Model::Gcn)?;
+    let Some(labels) = &prepared.labels else {
+        return Err(Failure::Data(format!(
+            "{} has no labels: there is nothing to train on (`hopwise info` shows what a file holds)",
+            args.source.name()
+        )));
+    };
+    let device = args.device.open()?;
+    let mut runs = Vec::new();
+    for seed in (0..u64::from(args.seeds)).map(|i| args.seed.wrapping_add(i)) {
+        let run = args.train_once(&prepared, labels, &device, seed, runs.is_empty())?;
+        if args.seeds > 1 {
+            eprintln!("seed {seed}: loss {:.4}, test accuracy {:.2} %", run.last_loss(), 100.0 * run.test);
+        }
+        runs.push(run);
+    }
+    if let Some(path) = &args.plot {
+        let title = format!("{} on {}", args.model.name(), args.source.name());
+        plot::training_curve(path, &title, &runs[0].losses, &runs[0].validation)?;
+    }
+    args.report(&runs, &device)
+}
+
+impl Args {
+    fn hidden(&self) -> usize {
+        self.hidden.unwrap_or(self.model.default_hidden())
+    }
+
+    fn adam(&self) -> AdamOptions {
+        AdamOptions { learning_rate: self.lr, weight_decay: self.weight_decay, ..Default::default() }
+    }
+
+    fn train_once(
+        &self,
+        prepared: &Prepared,
+        labels: &Labels,
+        device: &Device,
+        seed: u64,
+        first: bool,
+    ) -> Result<Run, Failure> {
+        let split = prepared.split(seed);
+        if split.train.is_empty() {
+            return Err(Failure::Data(format!("{} has no nodes to train on in its split", self.source.name())));
+        }
+        let (outputs, targets) = match labels {
+            Labels::Classes { ids, num_classes } => {
+                let targets = ClassTargets::new(device, ids, *num_classes, &split.train).map_err(in_data)?;
+                (*num_classes as usize, Targets::Classes(targets))
+            }
+            Labels::Multi(matrix) => {
+                let targets = MultiTargets::new(device, matrix, &split.train).map_err(in_data)?;
+                (matrix.cols(), Targets::Multi(targets))
+            }
+        };
+        let model = GnnBuilder::new(self.model.layer())
+            .hidden(self.hidden())
+            .layers(self.layers)
+            .dropout(self.dropout)
+            .build(device, prepared.width(), outputs, seed)?;
+        let on_device = prepared.on(device)?;
+        let mut trainer = Trainer::new(model, on_device.graph, on_device.features, targets, seed, self.adam())?;
+        if let Some(weight) = on_device.edge_weight {
+            trainer = trainer.with_edge_weight(weight);
+        }
+
+        let progress = Progress::new(u64::from(self.epochs), format!("seed {seed}"));
+        let (mut losses, mut validation) = (Vec::new(), Vec::new());
+        let mut pending: Vec<Tensor> = Vec::new();
+        let mut elapsed = Duration::ZERO;
+        let mut started = Instant::now();
+        for epoch in 1..=self.epochs {
+            pending.push(trainer.step()?);
+            if !epoch.is_multiple_of(self.eval_every) && epoch != self.epochs {
+                continue;
+            }
+            // Reading waits for the device; until here steps were only enqueued.
+            for loss in pending.drain(..) {
+                losses.push(loss.to_matrix_blocking()?.data()[0]);
+            }
+            elapsed += started.elapsed();
+            let loss = losses.last().copied().unwrap_or(f32::NAN);
+            if !loss.is_finite() {
+                return Err(Failure::Run(format!(
+                    "the loss is {loss} after epoch {epoch}: try a smaller --lr, or normalised features"
+                )));
+            }
+            let accuracies = measure(&trainer, labels, &[&split.val])?;
+            validation.push((epoch, accuracies[0]));
+            let message = format!("loss {loss:.4}, validation accuracy {:.2} %", 100.0 * accuracies[0]);
+            progress.advance_to(u64::from(epoch));
+            progress.report(u64::from(epoch), message);
+            started = Instant::now();
+        }
+        progress.finish();
+        let accuracies = measure(&trainer, labels, &[&split.train, &split.val, &split.test])?;
+        if let (true, Some(path)) = (first, &self.out) {
+            checkpoint::save(&trainer.model, self.metadata(), path)?;
+        }
+        Ok(Run { seed, losses, validation, train: accuracies[0], val: accuracies[1], test: accuracies[2], elapsed })
+    }
+
+    /// What `infer` needs to know and cannot read off the weights.
+    fn metadata(&self) -> HashMap<String, String> {
+        HashMap::from([
+            ("model".into(), self.model.name().into()),
+            ("normalize_features".into(), (!self.prepare.no_normalize_features).to_string()),
+        ])
+    }
+
+    fn report(&self, runs: &[Run], device: &Device) -> Result<(), Failure> {
+        let mean = |f: &dyn Fn(&Run) -> f64| runs.iter().map(f).sum::<f64>() / runs.len() as f64;
+        let test = mean(&|r| r.test);
+        // The deviation of a sample, 0 for a single seed.
+        let spread = runs.iter().map(|r| (r.test - test).powi(2)).sum::<f64>() / (runs.len().max(2) - 1) as f64;
+        let deviation = spread.sqrt();
+        let seconds = mean(&|r| r.elapsed.as_secs_f64()) / f64::from(self.epochs);
+        if self.json {
+            let per_seed: Vec<_> = runs
+                .iter()
+                .map(|r| {
+                    json!({
+                        "seed": r.seed,
+                        "loss": r.last_loss(),
+                        "train_accuracy": r.train,
+                        "val_accuracy": r.val,
+                        "test_accuracy": r.test,
+                        "loss_curve": r.losses,
+                    })
+                })
+                .collect();
+            let object = json!({
+                "source": self.source.name(),
+                "model": self.model.name(),
+                "backend": device.info().backend,
+                "device": device.info().name,
+                "driver": device.info().driver,
+                "epochs": self.epochs,
+                "hidden": self.hidden(),
+                "layers": self.layers,
+                "loss": mean(&|r| f64::from(r.last_loss())),
+                "train_accuracy": mean(&|r| r.train),
+                "val_accuracy": mean(&|r| r.val),
+                "test_accuracy": test,
+                "test_accuracy_std": deviation,
+                "seconds_per_epoch": seconds,
+                "peak_bytes": device.memory().peak,
+                "seeds": per_seed,
+            });
+            return output::print(&object.to_string());
+        }
+        let over = if runs.len() > 1 {
+            format!(" ± {:.2} over {} seeds", 100.0 * deviation, runs.len())
+        } else {
+            String::new()
+        };
+        output::print(&format!(
+            "{} on {}: loss {:.4}, accuracy {:.2} % train, {:.2} % validation, {:.2} % test{over}; {:.3} ms an epoch",
+            self.model.name(),
+            self.source.name(),
+            mean(&|r| f64::from(r.last_loss())),
+            100.0 * mean(&|r| r.train),
+            100.0 * mean(&|r| r.val),
+            100.0 * test,
+            1e3 * seconds,
+        ))
+    }
+}
+
+impl Run {
+    fn last_loss(&self) -> f32 {
+        self.losses.last().copied().unwrap_or(f32::NAN)
+    }
+}
+
+/// Labels and splits come from the data, so what is wrong with them is wrong with the data.
+fn in_data(error: impl ToString) -> Failure {
+    Failure::Data(error.to_string())
+}
+
+/// The accuracy on each set of nodes.
+fn measure(trainer: &Trainer, labels: &Labels, sets: &[&[u32]]) -> Result<Vec<f64>, Failure> {
+    Ok(match labels {
+        Labels::Classes { ids, .. } => {
+            let predicted = pollster::block_on(trainer.predict_classes())?;
+            sets.iter().map(|nodes| accuracy(&predicted, ids, nodes)).collect()
+        }
+        Labels::Multi(targets) => {
+            let logits = trainer.predict()?.to_matrix_blocking()?;
+            sets.iter().map(|nodes| multi_label_accuracy(&logits, targets, nodes)).collect()
+        }
+    })
+}
+
+/// The share of (node, label) pairs that are told right.
+pub(crate) fn multi_label_accuracy(logits: &Matrix, targets: &Matrix, nodes: &[u32]) -> f64 {
+    let pairs = (nodes.len() * targets.cols()).max(1);
+    let right = nodes.iter().flat_map(|&i| logits.row(i as usize).iter().zip(targets.row(i as usize)));
+    right.filter(|(logit, target)| (**logit > 0.0) == (**target > 0.5)).count() as f64 / pairs as f64
+}
