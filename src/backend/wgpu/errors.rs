@@ -60,6 +60,8 @@ impl ErrorWatch {
                 return Err(out_of_memory());
             }
             if let Some(error) = pollster::block_on(validation) {
+                // Everything fails on a lost device; that it is lost is told by the next poll.
+                _ = device.poll(wgpu::PollType::Poll);
                 self.check()?;
                 return Err(BackendError::Driver(error.to_string()));
             }

@@ -1,0 +1,178 @@
+//! Gradients of operations against differences of their values, and the optimiser against PyTorch's formula in 64 bits. The reference vectors cover layers; this covers
+//! what stands between and around them.
+
+mod support;
+
+use std::sync::Arc;
+
+use hopwise::{
+    Matrix,
+    backend::{Device, DeviceGraph, Tensor, kernels::Unary},
+    graph::{EdgeList, Graph},
+    nn::{Adam, AdamOptions, Initializer, Linear, Module},
+    ops::{self, ClassTargets, MultiTargets, RowSelection, SpmmInput, Tape, Var},
+};
+use support::{leaf, random, read};
+
+/// Compares the gradient of `sum(f(inputs) * upstream)` with differences along random directions.
+fn check(what: &str, inputs: &[Matrix], f: impl Fn(&Tape, &[Var]) -> Var) {
+    let device = Device::cpu();
+    let evaluate = |inputs: &[Matrix]| {
+        let tape = Tape::recording(&device);
+        let vars: Vec<Var> = inputs.iter().map(|m| leaf(&tape, m)).collect();
+        let out = f(&tape, &vars);
+        (tape, vars, out)
+    };
+    let (tape, vars, out) = evaluate(inputs);
+    let upstream = random(out.shape()[0], out.shape()[1], 99);
+    let gradient = Tensor::from_matrix(&device, &upstream, "upstream").unwrap();
+    let gradients = tape.backward_from(&out, gradient).unwrap();
+    let value = |inputs: &[Matrix]| {
+        let (_, _, out) = evaluate(inputs);
+        let out = read(out.tensor());
+        out.data().iter().zip(upstream.data()).map(|(o, u)| f64::from(*o) * f64::from(*u)).sum::<f64>()
+    };
+    for (i, var) in vars.iter().enumerate() {
+        let grad = read(gradients.of(var).unwrap_or_else(|| panic!("{what}: no gradient for input {i}")));
+        let direction = random(grad.rows(), grad.cols(), 50 + i as u64);
+        let step = 1e-2f32;
+        let moved = |sign: f32| {
+            let mut moved = inputs.to_vec();
+            moved[i].data_mut().iter_mut().zip(direction.data()).for_each(|(v, d)| *v += sign * step * d);
+            value(&moved)
+        };
+        let measured = (moved(1.0) - moved(-1.0)) / (2.0 * f64::from(step));
+        let computed: f64 = grad.data().iter().zip(direction.data()).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum();
+        let scale = grad.data().iter().map(|g| f64::from(g.abs())).sum::<f64>().max(1e-3);
+        assert!(
+            (measured - computed).abs() < 5e-3 * scale,
+            "{what}, input {i}: differences give {measured}, the gradient {computed}"
+        );
+    }
+}
+
+#[test]
+fn activations() {
+    // Away from the kinks, so that differences do not straddle them.
+    let mut x = random(9, 7, 1);
+    x.data_mut().iter_mut().for_each(|v| *v += 0.1 * v.signum());
+    for f in [Unary::Relu, Unary::LeakyRelu(0.2), Unary::Elu(1.5), Unary::Sigmoid, Unary::Tanh] {
+        check(&format!("{f:?}"), std::slice::from_ref(&x), |tape, v| ops::activation(tape, &v[0], f).unwrap());
+    }
+    let mut positive = x;
+    positive.data_mut().iter_mut().for_each(|v| *v = v.abs() + 0.5);
+    check("InverseSqrt", &[positive], |tape, v| ops::activation(tape, &v[0], Unary::InverseSqrt).unwrap());
+}
+
+#[test]
+fn sums_and_products() {
+    let (a, b) = (random(9, 7, 1), random(9, 7, 2));
+    check("add", &[a.clone(), b.clone()], |tape, v| ops::add(tape, &v[0], &v[1]).unwrap());
+    check("add of a thing to itself", &[a.clone()], |tape, v| ops::add(tape, &v[0], &v[0]).unwrap());
+    check("add_row", &[a.clone(), random(1, 7, 3)], |tape, v| ops::add_row(tape, &v[0], &v[1]).unwrap());
+    check("scale_add", &[random(1, 1, 3), a.clone(), b], |tape, v| ops::scale_add(tape, &v[0], &v[1], &v[2]).unwrap());
+    check("head_rows", &[a.clone()], |tape, v| ops::head_rows(tape, &v[0], 4).unwrap());
+    check("transpose", &[a.clone()], |tape, v| ops::transpose(tape, &v[0]).unwrap());
+    check("linear", &[a.clone(), random(5, 7, 4), random(1, 5, 5)], |tape, v| {
+        ops::linear(tape, &v[0], &v[1], Some(&v[2])).unwrap()
+    });
+    check("l2_normalize", &[a], |tape, v| ops::l2_normalize(tape, &v[0], 1e-12).unwrap());
+}
+
+#[test]
+fn rows_by_number() {
+    let device = Device::cpu();
+    let selection = RowSelection::new(&device, 9, &[3, 3, 0, 8, 3]).unwrap();
+    check("gather_rows", &[random(9, 7, 1)], |tape, v| ops::gather_rows(tape, &v[0], &selection).unwrap());
+    check("scatter_rows", &[random(5, 7, 1)], |tape, v| ops::scatter_rows(tape, &v[0], &selection).unwrap());
+    assert!(RowSelection::new(&device, 9, &[9]).is_err());
+}
+
+#[test]
+fn sums_over_neighbours_with_everything() {
+    let edges = EdgeList::new(6, 4, vec![0, 5, 5, 2, 3, 3, 1], vec![0, 0, 0, 1, 1, 3, 3]).unwrap();
+    let graph = Arc::new(Graph::from_edges(&edges));
+    let inputs = [random(6, 3, 1), random(7, 1, 2), random(4, 1, 3), random(6, 1, 4)];
+    check("spmm", &inputs, |tape, v| {
+        let graph = DeviceGraph::new(tape.device(), graph.clone());
+        let input = SpmmInput { weight: Some(&v[1]), row_scale: Some(&v[2]), column_scale: Some(&v[3]) };
+        ops::spmm(tape, &graph, &v[0], input).unwrap()
+    });
+}
+
+#[test]
+fn losses() {
+    let device = Device::cpu();
+    let targets = ClassTargets::new(&device, &[2, 0, 9, 1, 1], 3, &[0, 1, 3, 4]).unwrap();
+    check("cross_entropy", &[random(5, 3, 1)], |tape, v| ops::cross_entropy(tape, &v[0], &targets).unwrap());
+    let labels = Matrix::new(5, 2, vec![0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.5, 1.0, 1.0, 0.0]).unwrap();
+    let targets = MultiTargets::new(&device, &labels, &[0, 2, 3]).unwrap();
+    check("binary_cross_entropy", &[random(5, 2, 1)], |tape, v| {
+        ops::binary_cross_entropy(tape, &v[0], &targets).unwrap()
+    });
+}
+
+#[test]
+fn wrong_targets_are_refused() {
+    let device = Device::cpu();
+    let message = |r: Result<ClassTargets, ops::OpError>| r.unwrap_err().to_string();
+    assert!(message(ClassTargets::new(&device, &[0, 3], 3, &[0, 1])).contains("3 (node 1)"));
+    assert!(message(ClassTargets::new(&device, &[0, 3], 3, &[0, 2])).contains("an id below 2"));
+    assert!(message(ClassTargets::new(&device, &[0, 3], 3, &[])).contains("at least 1"));
+    assert!(MultiTargets::new(&device, &Matrix::new(1, 1, vec![2.0]).unwrap(), &[0]).is_err());
+}
+
+#[test]
+fn wrong_shapes_are_refused_with_their_numbers() {
+    let device = Device::cpu();
+    let tape = Tape::recording(&device);
+    let (a, b) = (leaf(&tape, &random(3, 4, 1)), leaf(&tape, &random(2, 4, 1)));
+    let error = ops::add(&tape, &a, &b).unwrap_err().to_string();
+    assert_eq!(error, "add: the second term is [2, 4], expected [3, 4]");
+    assert!(ops::dropout(&tape, &a, 1.0).is_err());
+    assert!(ops::dropout(&tape, &a, f32::NAN).is_err());
+    assert!(ops::activation(&tape, &a, Unary::LeakyRelu(0.0)).is_err());
+    let graph = DeviceGraph::new(&device, Graph::from_csr(4, vec![0, 0], vec![]).unwrap());
+    assert!(ops::spmm(&tape, &graph, &a, SpmmInput::default()).is_err());
+}
+
+#[test]
+fn adam_follows_pytorch() {
+    let device = Device::cpu();
+    for decoupled in [false, true] {
+        let mut init = Initializer::new(&device, 1);
+        let layer = Linear::new(&mut init, 3, 2, true).unwrap();
+        let options = AdamOptions { learning_rate: 0.05, weight_decay: 0.1, decoupled, ..Default::default() };
+        let mut adam = Adam::new(&device, &layer, 0, options).unwrap();
+        let mut expected: Vec<Vec<f64>> =
+            layer.parameters().iter().map(|(_, p)| read(p.value()).data().iter().map(|v| f64::from(*v)).collect()).collect();
+        let mut moments = vec![(vec![0.0f64; 6], vec![0.0f64; 6]), (vec![0.0; 2], vec![0.0; 2])];
+        let x = random(4, 3, 2);
+        for step in 1..=50 {
+            adam.begin_step().unwrap();
+            let tape = Tape::training(&device, adam.state());
+            let leaves = Adam::leaves(&layer, &tape);
+            let out = layer.forward(&tape, &tape.constant(&Tensor::from_matrix(&device, &x, "x").unwrap()).into()).unwrap();
+            let upstream = Tensor::from_matrix(&device, &random(4, 2, step), "upstream").unwrap();
+            let gradients = tape.backward_from(&out, upstream).unwrap();
+            for (p, leaf) in leaves.iter().enumerate() {
+                let grad = read(gradients.of(leaf).unwrap());
+                let (m, v) = &mut moments[p];
+                for (i, w) in expected[p].iter_mut().enumerate() {
+                    let mut g = f64::from(grad.data()[i]);
+                    if decoupled { *w -= 0.05 * 0.1 * *w } else { g += 0.1 * *w }
+                    m[i] = 0.9 * m[i] + 0.1 * g;
+                    v[i] = 0.999 * v[i] + 0.001 * g * g;
+                    let (c1, c2) = (1.0 - 0.9f64.powi(step as i32), 1.0 - 0.999f64.powi(step as i32));
+                    *w -= 0.05 / c1 * m[i] / (v[i].sqrt() / c2.sqrt() + 1e-8);
+                }
+            }
+            adam.update(&layer, &leaves, &gradients).unwrap();
+        }
+        for ((name, p), expected) in layer.parameters().iter().zip(&expected) {
+            for (got, expected) in read(p.value()).data().iter().zip(expected) {
+                assert!((f64::from(*got) - expected).abs() < 2e-5, "{name}, decoupled {decoupled}: {got} {expected}");
+            }
+        }
+    }
+}

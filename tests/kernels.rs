@@ -1,0 +1,424 @@
+//! Every WGSL kernel against its CPU twin over random graphs and shapes, on a device as it is and on one with bindings so small that everything is cut.
+#![cfg(feature = "wgpu")]
+
+mod support;
+
+use std::sync::Arc;
+
+use hopwise::{
+    Matrix,
+    backend::{
+        Device, DeviceGraph, Direction, Indices, Tensor,
+        kernels::{
+            AdamUpdate, DropoutMask, Gemm, GineBackward, GineForward, Sddmm, Spmm, StepData, Unary, dropout_keeps,
+        },
+        wgpu::{WgpuBackend, WgpuOptions, wgpu},
+    },
+    graph::{EdgeList, Graph, NO_EDGE, generate::SplitMix},
+    plan::{Mapping, SpmmPlan},
+};
+use support::{random, relative_error};
+
+/// Single sums differ by rounding only; 2e-5 of the largest entry is what the reference vectors allow.
+const TOLERANCE: f64 = 2e-5;
+
+/// A device whose bindings hold 128 KiB: the application's own, as any library user may bring.
+fn small_bindings() -> Device {
+    pollster::block_on(async {
+        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+        let adapter = instance.request_adapter(&Default::default()).await.expect("a wgpu adapter");
+        let required_limits = wgpu::Limits { max_storage_buffer_binding_size: 1 << 17, ..wgpu::Limits::default() };
+        let descriptor = wgpu::DeviceDescriptor { required_limits, ..Default::default() };
+        let (device, queue) = adapter.request_device(&descriptor).await.unwrap();
+        Device::new(WgpuBackend::from_device(device, queue, &WgpuOptions::default()).unwrap())
+    })
+}
+
+/// Runs `compute` on the processor and on GPU devices, and compares what it returns.
+fn compare(what: &str, compute: impl Fn(&Device) -> Vec<Matrix>) {
+    let expected = compute(&Device::cpu());
+    for (name, device) in [("whole", support::device("wgpu")), ("small bindings", small_bindings())] {
+        for (i, (got, expected)) in compute(&device).iter().zip(&expected).enumerate() {
+            assert_eq!((got.rows(), got.cols()), (expected.rows(), expected.cols()), "{what}, {name}, result {i}");
+            let error = relative_error(got.data(), expected.data());
+            assert!(error <= TOLERANCE, "{what}, {name}, result {i}: off by {error:.2e}");
+        }
+    }
+}
+
+fn upload(device: &Device, matrix: &Matrix) -> Tensor {
+    Tensor::from_matrix(device, matrix, "input").unwrap()
+}
+
+/// An output full of what must be overwritten.
+fn poisoned(device: &Device, rows: usize, cols: usize) -> Tensor {
+    Tensor::full(device, rows, cols, f32::NAN, "output").unwrap()
+}
+
+/// Graphs at the edges of what kernels meet.
+fn graphs() -> Vec<(&'static str, Graph)> {
+    let mut random = SplitMix::stream(5, 0);
+    let mut edges = |num_src: u32, num_dst: u32, count: usize| {
+        let src = (0..count).map(|_| random.below(num_src)).collect();
+        let dst = (0..count).map(|_| random.below(num_dst)).collect();
+        EdgeList::new(num_src, num_dst, src, dst).unwrap()
+    };
+    let mut list = vec![
+        ("no edges", edges(7, 5, 0)),
+        ("one node with a loop", edges(1, 1, 1)),
+        ("three parallel edges", EdgeList::square(2, vec![0; 3], vec![1; 3]).unwrap()),
+        ("random square", edges(700, 700, 5_000)),
+        ("random block", edges(900, 130, 2_500)),
+    ];
+    // A node that receives from all others, and a few edges elsewhere.
+    let (mut src, mut dst): (Vec<u32>, Vec<u32>) = ((1..1_500).collect(), vec![0; 1_499]);
+    src.extend([5, 6, 7]);
+    dst.extend([9, 9, 10]);
+    list.push(("star", EdgeList::square(1_500, src, dst).unwrap()));
+    list.into_iter().map(|(name, edges)| (name, Graph::from_edges(&edges))).collect()
+}
+
+#[test]
+fn spmm_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        for (case, features) in [1, 2, 3, 4, 7, 16, 33, 130, 300].into_iter().enumerate() {
+            let scaled = case % 2 == 0;
+            for direction in [Direction::Forward, Direction::Transposed] {
+                for mapping in [Mapping::FeatureParallel, Mapping::NeighbourParallel] {
+                    for segment in [40, 1 << 20] {
+                        let what = format!("{name}, {features} features, {direction:?}, {mapping:?}, segments of {segment}");
+                        compare(&what, |device| {
+                            let graph = DeviceGraph::new(device, graph.clone());
+                            let (rows, columns) = graph.dims(direction);
+                            let x = upload(device, &random(columns, features, 1));
+                            let weight = upload(device, &random(graph.num_edges(), 1, 2));
+                            let row_scale = upload(device, &random(rows, 1, 3));
+                            let column_scale = upload(device, &random(columns, 1, 4));
+                            let out = poisoned(device, rows, features);
+                            let caps = device.capabilities();
+                            let plan = SpmmPlan::with_mapping(mapping, graph.offsets(direction), features, caps);
+                            device
+                                .spmm(&Spmm {
+                                    graph: &graph,
+                                    direction,
+                                    x: &x,
+                                    weight: (case % 3 != 1).then_some(&weight),
+                                    row_scale: scaled.then_some(&row_scale),
+                                    column_scale: (case % 4 < 2).then_some(&column_scale),
+                                    out: &out,
+                                    plan: &SpmmPlan { segment, ..plan },
+                                })
+                                .unwrap();
+                            vec![support::read(&out)]
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sddmm_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        for features in [1, 3, 16, 33, 300] {
+            for scaled in [false, true] {
+                compare(&format!("{name}, {features} features, scaled {scaled}"), |device| {
+                    let graph = DeviceGraph::new(device, graph.clone());
+                    let a = upload(device, &random(graph.num_dst(), features, 1));
+                    let b = upload(device, &random(graph.num_src(), features, 2));
+                    let row_scale = upload(device, &random(graph.num_dst(), 1, 3));
+                    let column_scale = upload(device, &random(graph.num_src(), 1, 4));
+                    let out = poisoned(device, graph.num_edges(), 1);
+                    device
+                        .sddmm(&Sddmm {
+                            graph: &graph,
+                            a: &a,
+                            b: &b,
+                            row_scale: scaled.then_some(&row_scale),
+                            column_scale: scaled.then_some(&column_scale),
+                            out: &out,
+                        })
+                        .unwrap();
+                    vec![support::read(&out)]
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn gemm_wgpu() {
+    // Long sums are split among workgroups. 64 rows of a factor must fit the small binding.
+    for (m, n, k) in [(1, 1, 1), (5, 7, 3), (64, 64, 16), (300, 33, 100), (16, 16, 4_000), (2_000, 8, 24), (65, 130, 9)] {
+        for (transpose_a, transpose_b) in [(false, true), (false, false), (true, false)] {
+            let (m, k) = if transpose_a { (m.min(500), k) } else { (m, k.min(500)) };
+            for (biased, accumulate) in [(false, false), (true, false), (false, true)] {
+                let what = format!("{m} x {n} x {k}, transposed {transpose_a} {transpose_b}, bias {biased}, added {accumulate}");
+                compare(&what, |device| {
+                    let shape = |rows, cols, flip| if flip { (cols, rows) } else { (rows, cols) };
+                    let ((a_rows, a_cols), (b_rows, b_cols)) = (shape(m, k, transpose_a), shape(k, n, transpose_b));
+                    let a = upload(device, &random(a_rows, a_cols, 1));
+                    let b = upload(device, &random(b_rows, b_cols, 2));
+                    let bias = upload(device, &random(1, n, 3));
+                    let out = if accumulate { upload(device, &random(m, n, 4)) } else { poisoned(device, m, n) };
+                    device
+                        .gemm(&Gemm {
+                            a: &a,
+                            transpose_a,
+                            b: &b,
+                            transpose_b,
+                            bias: biased.then_some(&bias),
+                            out: &out,
+                            accumulate,
+                        })
+                        .unwrap();
+                    vec![support::read(&out)]
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_and_transposes_wgpu() {
+    for (rows, cols) in [(1, 1), (3, 7), (5_000, 1), (2_500, 16), (100, 300), (1_025, 3)] {
+        compare(&format!("{rows} x {cols}"), |device| {
+            let x = upload(device, &random(rows, cols, 1));
+            let sums = poisoned(device, 1, cols);
+            device.column_sums(&x, &sums, false).unwrap();
+            let more = upload(device, &random(1, cols, 2));
+            device.column_sums(&x, &more, true).unwrap();
+            let mut results = vec![support::read(&sums), support::read(&more)];
+            // A transpose is for weights, which fit a binding.
+            if rows.max(cols) * 4 * rows.min(cols) <= 1 << 15 {
+                let flipped = poisoned(device, cols, rows);
+                device.transpose(&x, &flipped).unwrap();
+                results.push(support::read(&flipped));
+            }
+            results
+        });
+    }
+}
+
+#[test]
+fn elementwise_wgpu() {
+    let functions =
+        [Unary::Relu, Unary::LeakyRelu(0.2), Unary::Elu(1.0), Unary::Sigmoid, Unary::Tanh, Unary::InverseSqrt];
+    for (rows, cols) in [(1, 1), (70, 7), (9_000, 1), (4_000, 33)] {
+        compare(&format!("{rows} x {cols}"), |device| {
+            let x = upload(device, &random(rows, cols, 1));
+            let y = upload(device, &random(rows, cols, 2));
+            let row = upload(device, &random(1, cols, 3));
+            let factor = upload(device, &random(1, 1, 4));
+            let mut results = Vec::new();
+            for f in functions {
+                let (value, grad) = (poisoned(device, rows, cols), poisoned(device, rows, cols));
+                device.unary(f, &x, &value).unwrap();
+                device.unary_grad(f, &x, &y, &grad).unwrap();
+                results.extend([support::read(&value), support::read(&grad)]);
+            }
+            let outs: Vec<Tensor> = (0..4).map(|_| poisoned(device, rows, cols)).collect();
+            device.add(&x, &y, &outs[0]).unwrap();
+            device.add_row(&x, &row, &outs[1]).unwrap();
+            device.scale_add(1.0, &factor, &x, Some(&y), &outs[2]).unwrap();
+            device.scale_add(0.0, &factor, &x, None, &outs[3]).unwrap();
+            device.add_assign(&x, &y).unwrap();
+            results.extend(outs.iter().chain([&y]).map(support::read));
+            results
+        });
+    }
+}
+
+fn state(device: &Device) -> Tensor {
+    let data = StepData {
+        seed_low: 3,
+        seed_high: 9,
+        step: 5,
+        learning_rate: 0.01,
+        bias_correction1: 0.4,
+        bias_correction2_sqrt: 0.3,
+        ..Default::default()
+    };
+    let state = Tensor::uninit(device, 2, 4, "state").unwrap();
+    device.write(state.buffer(), bytemuck::cast_slice(&[data])).unwrap();
+    state
+}
+
+#[test]
+fn dropout_has_the_same_bits_everywhere_wgpu() {
+    for (rows, cols) in [(1, 1), (300, 7), (20_000, 1), (2_000, 33)] {
+        let x = random(rows, cols, 1);
+        let run = |device: &Device| {
+            let state = state(device);
+            let mask = DropoutMask { state: state.buffer(), layer: 2, p: 0.6 };
+            let out = poisoned(device, rows, cols);
+            device.dropout(&mask, &upload(device, &x), &out).unwrap();
+            support::read(&out)
+        };
+        let expected = run(&Device::cpu());
+        assert_eq!(run(&support::device("wgpu")), expected, "{rows} x {cols}");
+        assert_eq!(run(&small_bindings()), expected, "{rows} x {cols}, small bindings");
+        let data = StepData { seed_low: 3, seed_high: 9, step: 5, ..Default::default() };
+        for r in 0..rows {
+            for c in 0..cols {
+                let kept = dropout_keeps(&data, 2, 0.6, r as u32, c as u32);
+                assert_eq!(expected.row(r)[c] != 0.0, kept, "entry ({r}, {c})");
+            }
+        }
+    }
+}
+
+#[test]
+fn sparse_dropout_drops_what_dense_dropout_drops_wgpu() {
+    // A pattern with every entry: both forms hold the same matrix.
+    let (rows, cols) = (500, 40);
+    let all = Graph::from_csr(
+        cols as u32,
+        (0..=rows as u32).map(|r| r * cols as u32).collect(),
+        (0..rows).flat_map(|_| 0..cols as u32).collect(),
+    );
+    let pattern = Arc::new(all.unwrap());
+    let x = random(rows, cols, 1);
+    for device in [Device::cpu(), support::device("wgpu"), small_bindings()] {
+        let state = state(&device);
+        let mask = DropoutMask { state: state.buffer(), layer: 2, p: 0.3 };
+        let dense = poisoned(&device, rows, cols);
+        device.dropout(&mask, &upload(&device, &x), &dense).unwrap();
+        let values = Tensor::from_column(&device, x.data(), "values").unwrap();
+        let sparse = poisoned(&device, rows * cols, 1);
+        device.dropout_sparse(&mask, &DeviceGraph::new(&device, pattern.clone()), &values, &sparse).unwrap();
+        assert_eq!(support::read(&sparse).data(), support::read(&dense).data(), "{}", device.info().backend);
+    }
+}
+
+#[test]
+fn losses_wgpu() {
+    for (rows, cols) in [(1, 2), (300, 7), (3_000, 40), (700, 1)] {
+        compare(&format!("{rows} x {cols}"), |device| {
+            // Logits large enough to overflow a careless exponential.
+            let mut logits = random(rows, cols, 1);
+            logits.data_mut().iter_mut().for_each(|v| *v *= 200.0);
+            let x = upload(device, &logits);
+            let mut pick = SplitMix::stream(3, 0);
+            let labels: Vec<u32> = (0..rows).map(|_| pick.below(cols as u32)).collect();
+            let labels = Indices::new(device, &labels, "labels").unwrap();
+            let weight: Vec<f32> = (0..rows).map(|r| if r % 3 == 1 { 0.0 } else { 1.0 / rows as f32 }).collect();
+            let weight = Tensor::from_column(device, &weight, "weight").unwrap();
+            let mut targets = random(rows, cols, 2);
+            targets.data_mut().iter_mut().for_each(|v| *v = f32::from(*v > 0.0));
+            let targets = upload(device, &targets);
+            let (losses, grad) = (poisoned(device, rows, 1), poisoned(device, rows, cols));
+            device.cross_entropy(&x, &labels, &weight, &losses, &grad).unwrap();
+            let mut results = vec![support::read(&losses), support::read(&grad)];
+            device.binary_cross_entropy(&x, &targets, &weight, &losses, &grad).unwrap();
+            results.extend([support::read(&losses), support::read(&grad)]);
+            results
+        });
+    }
+}
+
+#[test]
+fn rows_wgpu() {
+    for (rows, cols) in [(1, 1), (300, 7), (3_000, 40), (5_000, 1)] {
+        compare(&format!("{rows} x {cols}"), |device| {
+            let (x, g) = (upload(device, &random(rows, cols, 1)), upload(device, &random(rows, cols, 2)));
+            let mut divisor = random(rows, 1, 3);
+            divisor.data_mut()[0] = 0.0;
+            let divisor = upload(device, &divisor);
+            let (dot, divided) = (poisoned(device, rows, 1), poisoned(device, rows, 1));
+            device.row_dot(&x, &g, None, &dot).unwrap();
+            device.row_dot(&x, &g, Some(&divisor), &divided).unwrap();
+            let (unit, grad) = (poisoned(device, rows, cols), poisoned(device, rows, cols));
+            device.l2_normalize(&x, 1e-12, &unit).unwrap();
+            device.l2_normalize_grad(&x, &g, 1e-12, &grad).unwrap();
+            let classes = Indices::uninit(device, rows, "classes").unwrap();
+            device.argmax(&x, &classes).unwrap();
+            let classes = pollster::block_on(classes.to_vec(device)).unwrap();
+            let classes = Matrix::new(rows, 1, classes.into_iter().map(|c| c as f32).collect()).unwrap();
+            vec![support::read(&dot), support::read(&divided), support::read(&unit), support::read(&grad), classes]
+        });
+    }
+}
+
+#[test]
+fn gather_and_scatter_wgpu() {
+    for (rows, cols) in [(10, 1), (500, 7), (900, 40)] {
+        compare(&format!("{rows} x {cols}"), |device| {
+            let x = upload(device, &random(rows, cols, 1));
+            let mut pick = SplitMix::stream(3, 0);
+            let mut chosen: Vec<u32> = (0..3 * rows).map(|_| pick.below(rows as u32)).collect();
+            chosen[1] = NO_EDGE;
+            let gathered = poisoned(device, chosen.len(), cols);
+            let chosen = Indices::new(device, &chosen, "rows").unwrap();
+            device.gather_rows(&x, &chosen, 7.0, &gathered).unwrap();
+            // A permutation with two rows left out; they keep what they hold. Scattering needs its target in one binding.
+            let mut results = vec![support::read(&gathered)];
+            if rows * cols <= 1 << 13 {
+                let places: Vec<u32> = (0..rows as u32).map(|r| if r < 2 { NO_EDGE } else { rows as u32 - 1 - r }).collect();
+                let scattered = upload(device, &random(rows, cols, 2));
+                device.scatter_rows(&x, &Indices::new(device, &places, "places").unwrap(), &scattered).unwrap();
+                results.push(support::read(&scattered));
+            }
+            results
+        });
+    }
+}
+
+#[test]
+fn gine_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        for features in [1, 3, 8] {
+            // Edge features are made in slices that fit a binding; these graphs have few enough edges for that.
+            if graph.num_edges() as usize * features > 1 << 14 {
+                continue;
+            }
+            compare(&format!("{name}, {features} features"), |device| {
+                let graph = DeviceGraph::new(device, graph.clone());
+                let x = upload(device, &random(graph.num_src(), features, 1));
+                let e = upload(device, &random(graph.num_edges(), features, 2));
+                let g = upload(device, &random(graph.num_dst(), features, 3));
+                let (out, grad_x) =
+                    (poisoned(device, graph.num_dst(), features), poisoned(device, graph.num_src(), features));
+                let rows = 0..graph.num_dst() as u32;
+                device.gine(&GineForward { graph: &graph, rows, x: &x, e: &e, out: &out }).unwrap();
+                let rows = 0..graph.num_src() as u32;
+                device.gine_grad(&GineBackward { graph: &graph, rows, x: &x, e: &e, g: &g, grad_x: &grad_x }).unwrap();
+                vec![support::read(&out), support::read(&e), support::read(&grad_x)]
+            });
+        }
+    }
+}
+
+#[test]
+fn adam_wgpu() {
+    for (rows, cols) in [(1, 1), (64, 33), (2_000, 16)] {
+        for decoupled in [false, true] {
+            compare(&format!("{rows} x {cols}, decoupled {decoupled}"), |device| {
+                let state = state(device);
+                let tensors: Vec<Tensor> = (0..3).map(|i| upload(device, &random(rows, cols, i))).collect();
+                let mut second = random(rows, cols, 9);
+                second.data_mut().iter_mut().for_each(|v| *v = v.abs());
+                let second = upload(device, &second);
+                device
+                    .adam(&AdamUpdate {
+                        state: state.buffer(),
+                        w: &tensors[0],
+                        g: &tensors[1],
+                        m: &tensors[2],
+                        v: &second,
+                        beta1: 0.9,
+                        beta2: 0.999,
+                        epsilon: 1e-8,
+                        weight_decay: 0.01,
+                        decoupled,
+                    })
+                    .unwrap();
+                vec![support::read(&tensors[0]), support::read(&tensors[2]), support::read(&second)]
+            });
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Training as a whole: the same bits twice, the same curve on every backend, no memory taken after the first step, errors as values.
+
+mod support;
+
+use std::sync::Arc;
+
+use hopwise::{
+    Matrix, SparseMatrix,
+    backend::{BackendError, Device, DeviceGraph, Tensor},
+    graph::{
+        Graph,
+        generate::{PlantedPartition, SplitMix},
+    },
+    nn::{
+        AdamOptions, FeatureInput, GnnBuilder, LayerKind, Module, SageOptions, Targets, Trainer, accuracy, checkpoint,
+    },
+    ops::{self, ClassTargets, SpmmInput, Tape},
+};
+
+/// Communities to find, on a device.
+struct Task {
+    graph: Arc<Graph>,
+    features: Matrix,
+    labels: Vec<u32>,
+    train: Vec<u32>,
+    test: Vec<u32>,
+}
+
+impl Task {
+    fn new() -> Self {
+        let (edges, features, labels) = PlantedPartition { nodes: 600, ..Default::default() }.generate().unwrap();
+        let (train, test) = (0..600).partition(|i| i % 5 == 0);
+        Self { graph: Arc::new(Graph::from_edges(&edges)), features, labels, train, test }
+    }
+
+    fn trainer(&self, device: &Device, kind: LayerKind, seed: u64, sparse: bool) -> Trainer {
+        let model = GnnBuilder::new(kind).hidden(16).build(device, self.features.cols(), 4, seed).unwrap();
+        let features = if sparse {
+            FeatureInput::sparse(device, &SparseMatrix::from_dense(&self.features)).unwrap()
+        } else {
+            FeatureInput::dense(device, &self.features).unwrap()
+        };
+        let targets = Targets::Classes(ClassTargets::new(device, &self.labels, 4, &self.train).unwrap());
+        let options = AdamOptions { learning_rate: 0.01, weight_decay: 5e-4, ..Default::default() };
+        Trainer::new(model, DeviceGraph::new(device, self.graph.clone()), features, targets, seed, options).unwrap()
+    }
+}
+
+const KINDS: [LayerKind; 3] = [
+    LayerKind::Gcn(hopwise::nn::GcnOptions { add_self_loops: true, normalize: true, improved: false, bias: true }),
+    LayerKind::Sage(SageOptions {
+        aggregation: hopwise::nn::Aggregation::Mean,
+        normalize: false,
+        root_weight: true,
+        project: false,
+    }),
+    LayerKind::Gin,
+];
+
+/// Losses of `steps` steps, and the weights after them.
+fn train(trainer: &mut Trainer, steps: usize) -> (Vec<f32>, Vec<Matrix>) {
+    let losses: Vec<Tensor> = (0..steps).map(|_| trainer.step().unwrap()).collect();
+    let losses = losses.iter().map(|l| support::read(l).data()[0]).collect();
+    (losses, trainer.model.parameters().iter().map(|(_, p)| support::read(p.value())).collect())
+}
+
+fn two_runs_give_the_same_bits(backend: &str) {
+    let task = Task::new();
+    for kind in KINDS {
+        let device = support::device(backend);
+        let first = train(&mut task.trainer(&device, kind, 7, false), 20);
+        let second = train(&mut task.trainer(&device, kind, 7, false), 20);
+        assert_eq!(first, second, "{kind:?} on {backend}");
+        let other = train(&mut task.trainer(&device, kind, 8, false), 20);
+        assert_ne!(first, other, "another seed gives another run");
+    }
+}
+
+#[test]
+fn two_runs_give_the_same_bits_cpu() {
+    two_runs_give_the_same_bits("cpu");
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn two_runs_give_the_same_bits_wgpu() {
+    two_runs_give_the_same_bits("wgpu");
+}
+
+#[test]
+fn the_number_of_threads_does_not_change_the_bits_cpu() {
+    let task = Task::new();
+    let run = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        // Wide enough that the work is shared out.
+        pool.install(|| {
+            let device = Device::cpu();
+            let model = GnnBuilder::new(KINDS[0]).hidden(256).build(&device, task.features.cols(), 4, 1).unwrap();
+            let features = FeatureInput::dense(&device, &task.features).unwrap();
+            let targets = Targets::Classes(ClassTargets::new(&device, &task.labels, 4, &task.train).unwrap());
+            let graph = DeviceGraph::new(&device, task.graph.clone());
+            train(&mut Trainer::new(model, graph, features, targets, 1, AdamOptions::default()).unwrap(), 5)
+        })
+    };
+    let expected = run(1);
+    for threads in [2, 3, 5] {
+        assert_eq!(run(threads), expected, "{threads} threads");
+    }
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn backends_and_forms_of_features_agree_wgpu() {
+    let task = Task::new();
+    for kind in KINDS {
+        let (expected, _) = train(&mut task.trainer(&Device::cpu(), kind, 3, false), 60);
+        for (backend, sparse) in [("cpu", true), ("wgpu", false), ("wgpu", true)] {
+            let (losses, _) = train(&mut task.trainer(&support::device(backend), kind, 3, sparse), 60);
+            for (step, (got, expected)) in losses.iter().zip(&expected).enumerate() {
+                let error = (got - expected).abs();
+                assert!(error <= 1e-4, "{kind:?}, {backend}, sparse {sparse}, step {step}: {got} against {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_graph_network_learns_what_its_neighbours_tell() {
+    let task = Task::new();
+    for kind in KINDS {
+        let mut trainer = task.trainer(&Device::cpu(), kind, 0, false);
+        train(&mut trainer, 200);
+        let predicted = pollster::block_on(trainer.predict_classes()).unwrap();
+        let found = accuracy(&predicted, &task.labels, &task.test);
+        assert!(found > 0.8, "{kind:?}: {found}");
+    }
+}
+
+/// In the first step the graph's arrays settle in memory that the step's own tensors gave back before; from the second on nothing is taken.
+fn a_step_takes_no_memory_once_warm(backend: &str) {
+    let task = Task::new();
+    for kind in KINDS {
+        for sparse in [false, true] {
+            let device = support::device(backend);
+            let mut trainer = task.trainer(&device, kind, 0, sparse);
+            train(&mut trainer, 2);
+            let before = device.memory();
+            for _ in 0..5 {
+                drop(trainer.step().unwrap());
+            }
+            let after = device.memory();
+            assert_eq!(after.allocations, before.allocations, "{kind:?}, sparse {sparse}: {before:?} -> {after:?}");
+            assert_eq!(after.in_use, before.in_use, "{kind:?}, sparse {sparse}");
+        }
+    }
+}
+
+#[test]
+fn a_step_takes_no_memory_once_warm_cpu() {
+    a_step_takes_no_memory_once_warm("cpu");
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn a_step_takes_no_memory_once_warm_wgpu() {
+    a_step_takes_no_memory_once_warm("wgpu");
+}
+
+/// 200 MiB of features do not fit the 128 MiB that a binding is granted everywhere.
+#[cfg(feature = "wgpu")]
+#[test]
+fn features_larger_than_a_binding_give_the_same_result_wgpu() {
+    const NODES: u32 = 204_800;
+    const WIDTH: usize = 256;
+    let mut pick = SplitMix::stream(1, 0);
+    let columns = (0..2 * NODES).map(|_| pick.below(NODES)).collect();
+    let graph = Arc::new(Graph::from_csr(NODES, (0..=NODES).map(|i| 2 * i).collect(), columns).unwrap());
+    let x = support::random(NODES as usize, WIDTH, 1);
+    let weight = support::random(4, WIDTH, 2);
+    let labels: Vec<u32> = (0..NODES).map(|i| i % 4).collect();
+    let nodes: Vec<u32> = (0..NODES).collect();
+    let run = |device: &Device| {
+        let graph = DeviceGraph::new(device, graph.clone());
+        let state = ops::StepState::new(device, 5).unwrap();
+        let tape = Tape::training(device, &state);
+        let (x, weight) = (support::leaf(&tape, &x), support::leaf(&tape, &weight));
+        let dropped = ops::dropout(&tape, &x, 0.5).unwrap();
+        let sum = ops::spmm(&tape, &graph, &dropped, SpmmInput::default()).unwrap();
+        let logits = ops::linear(&tape, &sum, &weight, None).unwrap();
+        let targets = ClassTargets::new(device, &labels, 4, &nodes).unwrap();
+        let loss = ops::cross_entropy(&tape, &logits, &targets).unwrap();
+        let results = [support::read(logits.tensor()), support::read(loss.tensor())];
+        drop((dropped, sum, logits));
+        let gradients = tape.backward(&loss).unwrap();
+        let of = |v| support::read(gradients.of(v).unwrap());
+        (results, of(&weight), of(&x))
+    };
+    let ([logits, loss], grad_weight, grad_x) = run(&Device::cpu());
+    let device = support::device("wgpu");
+    let ([gpu_logits, gpu_loss], gpu_grad_weight, gpu_grad_x) = run(&device);
+    for (what, got, expected) in [
+        ("logits", gpu_logits, logits),
+        ("loss", gpu_loss, loss),
+        ("weight gradient", gpu_grad_weight, grad_weight),
+        ("feature gradient", gpu_grad_x, grad_x),
+    ] {
+        let error = support::relative_error(got.data(), expected.data());
+        assert!(error < 2e-5, "{what}: off by {error:.2e}");
+    }
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn what_cannot_fit_is_an_error_with_its_numbers_wgpu() {
+    let device = support::device("wgpu");
+    let limit = device.capabilities().max_buffer_bytes;
+    let rows = (limit / 4 + 1) as usize;
+    match Tensor::uninit(&device, rows, 1, "far too much") {
+        Err(BackendError::TooLarge { requested, limit: l, .. }) => assert_eq!((requested, l), (rows as u64 * 4, limit)),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(Tensor::uninit(&device, usize::MAX / 2, 7, "overflow"), Err(BackendError::TooLarge { .. })));
+    // The device is fine afterwards.
+    let ones = Tensor::full(&device, 3, 5, 1.0, "ones").unwrap();
+    assert_eq!(support::read(&ones).data(), [1.0; 15]);
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn a_lost_device_is_an_error_wgpu() {
+    use hopwise::backend::wgpu::{WgpuBackend, WgpuOptions};
+
+    let backend = pollster::block_on(WgpuBackend::new(&WgpuOptions::default())).unwrap();
+    let handle = backend.device().clone();
+    let device = Device::new(backend);
+    let x = Tensor::full(&device, 10, 10, 1.0, "x").unwrap();
+    handle.destroy();
+    // The loss is noticed by the next wait at the latest.
+    let result = x.to_matrix_blocking();
+    assert!(matches!(result, Err(BackendError::DeviceLost { .. })), "{result:?}");
+    assert!(matches!(Tensor::full(&device, 1, 1, 1.0, "y"), Err(BackendError::DeviceLost { .. })));
+}
+
+#[test]
+fn tensors_of_another_device_are_refused() {
+    #[cfg(feature = "wgpu")]
+    {
+        let (cpu, gpu) = (Device::cpu(), support::device("wgpu"));
+        let x = Tensor::full(&cpu, 2, 2, 1.0, "x").unwrap();
+        let out = Tensor::full(&gpu, 2, 2, 1.0, "out").unwrap();
+        assert!(matches!(gpu.add(&x, &x, &out), Err(BackendError::WrongDevice(_))));
+        assert!(matches!(cpu.add(&x, &x, &out), Err(BackendError::WrongDevice(_))));
+    }
+}
+
+#[test]
+fn weights_survive_a_file_and_those_of_another_model_are_refused() {
+    let device = Device::cpu();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weights.safetensors");
+    let build = |kind, hidden, seed| GnnBuilder::new(kind).hidden(hidden).build(&device, 5, 3, seed).unwrap();
+    for kind in KINDS {
+        let saved = build(kind, 8, 1);
+        checkpoint::save(&saved, [("note".to_owned(), "kept".to_owned())].into(), &path).unwrap();
+        let loaded = build(kind, 8, 2);
+        checkpoint::load(&loaded, &path).unwrap();
+        for ((name, a), (_, b)) in saved.parameters().iter().zip(loaded.parameters()) {
+            assert_eq!(support::read(a.value()), support::read(b.value()), "{name}");
+        }
+        let stored = GnnBuilder::from_weights(&path).unwrap();
+        assert_eq!((stored.in_width, stored.out_width, stored.metadata["note"].as_str()), (5, 3, "kept"));
+        let rebuilt = stored.builder.build(&device, 5, 3, 0).unwrap();
+        checkpoint::load(&rebuilt, &path).unwrap();
+
+        let error = checkpoint::load(&build(kind, 9, 2), &path).unwrap_err();
+        assert!(error.to_string().contains("another model"), "{error}");
+    }
+    // GIN's file for a GCN model.
+    assert!(checkpoint::load(&build(KINDS[0], 8, 2), &path).unwrap_err().to_string().contains("it has no convs.0."));
+    // Cut anywhere, a file is refused.
+    let bytes = std::fs::read(&path).unwrap();
+    let model = build(KINDS[2], 8, 3);
+    let before: Vec<Matrix> = model.parameters().iter().map(|(_, p)| support::read(p.value())).collect();
+    for len in (0..bytes.len()).step_by(97) {
+        assert!(checkpoint::from_bytes(&model, &bytes[..len], &path).is_err(), "{len} bytes");
+    }
+    let after: Vec<Matrix> = model.parameters().iter().map(|(_, p)| support::read(p.value())).collect();
+    assert_eq!(before, after, "a refused file changes nothing");
+}
