@@ -144,15 +144,19 @@ fn adam_follows_pytorch() {
         let layer = Linear::new(&mut init, 3, 2, true).unwrap();
         let options = AdamOptions { learning_rate: 0.05, weight_decay: 0.1, decoupled, ..Default::default() };
         let mut adam = Adam::new(&device, &layer, 0, options).unwrap();
-        let mut expected: Vec<Vec<f64>> =
-            layer.parameters().iter().map(|(_, p)| read(p.value()).data().iter().map(|v| f64::from(*v)).collect()).collect();
+        let mut expected: Vec<Vec<f64>> = layer
+            .parameters()
+            .iter()
+            .map(|(_, p)| read(p.value()).data().iter().map(|v| f64::from(*v)).collect())
+            .collect();
         let mut moments = vec![(vec![0.0f64; 6], vec![0.0f64; 6]), (vec![0.0; 2], vec![0.0; 2])];
         let x = random(4, 3, 2);
         for step in 1..=50 {
             adam.begin_step().unwrap();
             let tape = Tape::training(&device, adam.state());
             let leaves = Adam::leaves(&layer, &tape);
-            let out = layer.forward(&tape, &tape.constant(&Tensor::from_matrix(&device, &x, "x").unwrap()).into()).unwrap();
+            let out =
+                layer.forward(&tape, &tape.constant(&Tensor::from_matrix(&device, &x, "x").unwrap()).into()).unwrap();
             let upstream = Tensor::from_matrix(&device, &random(4, 2, step), "upstream").unwrap();
             let gradients = tape.backward_from(&out, upstream).unwrap();
             for (p, leaf) in leaves.iter().enumerate() {
@@ -160,7 +164,11 @@ fn adam_follows_pytorch() {
                 let (m, v) = &mut moments[p];
                 for (i, w) in expected[p].iter_mut().enumerate() {
                     let mut g = f64::from(grad.data()[i]);
-                    if decoupled { *w -= 0.05 * 0.1 * *w } else { g += 0.1 * *w }
+                    if decoupled {
+                        *w -= 0.05 * 0.1 * *w
+                    } else {
+                        g += 0.1 * *w
+                    }
                     m[i] = 0.9 * m[i] + 0.1 * g;
                     v[i] = 0.999 * v[i] + 0.001 * g * g;
                     let (c1, c2) = (1.0 - 0.9f64.powi(step as i32), 1.0 - 0.999f64.powi(step as i32));

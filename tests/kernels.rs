@@ -87,7 +87,8 @@ fn spmm_wgpu() {
             for direction in [Direction::Forward, Direction::Transposed] {
                 for mapping in [Mapping::FeatureParallel, Mapping::NeighbourParallel] {
                     for segment in [40, 1 << 20] {
-                        let what = format!("{name}, {features} features, {direction:?}, {mapping:?}, segments of {segment}");
+                        let what =
+                            format!("{name}, {features} features, {direction:?}, {mapping:?}, segments of {segment}");
                         compare(&what, |device| {
                             let graph = DeviceGraph::new(device, graph.clone());
                             let (rows, columns) = graph.dims(direction);
@@ -152,11 +153,14 @@ fn sddmm_wgpu() {
 #[test]
 fn gemm_wgpu() {
     // Long sums are split among workgroups. 64 rows of a factor must fit the small binding.
-    for (m, n, k) in [(1, 1, 1), (5, 7, 3), (64, 64, 16), (300, 33, 100), (16, 16, 4_000), (2_000, 8, 24), (65, 130, 9)] {
+    for (m, n, k) in [(1, 1, 1), (5, 7, 3), (64, 64, 16), (300, 33, 100), (16, 16, 4_000), (2_000, 8, 24), (65, 130, 9)]
+    {
         for (transpose_a, transpose_b) in [(false, true), (false, false), (true, false)] {
             let (m, k) = if transpose_a { (m.min(500), k) } else { (m, k.min(500)) };
             for (biased, accumulate) in [(false, false), (true, false), (false, true)] {
-                let what = format!("{m} x {n} x {k}, transposed {transpose_a} {transpose_b}, bias {biased}, added {accumulate}");
+                let what = format!(
+                    "{m} x {n} x {k}, transposed {transpose_a} {transpose_b}, bias {biased}, added {accumulate}"
+                );
                 compare(&what, |device| {
                     let shape = |rows, cols, flip| if flip { (cols, rows) } else { (rows, cols) };
                     let ((a_rows, a_cols), (b_rows, b_cols)) = (shape(m, k, transpose_a), shape(k, n, transpose_b));
@@ -357,7 +361,8 @@ fn gather_and_scatter_wgpu() {
             // A permutation with two rows left out; they keep what they hold. Scattering needs its target in one binding.
             let mut results = vec![support::read(&gathered)];
             if rows * cols <= 1 << 13 {
-                let places: Vec<u32> = (0..rows as u32).map(|r| if r < 2 { NO_EDGE } else { rows as u32 - 1 - r }).collect();
+                let places: Vec<u32> =
+                    (0..rows as u32).map(|r| if r < 2 { NO_EDGE } else { rows as u32 - 1 - r }).collect();
                 let scattered = upload(device, &random(rows, cols, 2));
                 device.scatter_rows(&x, &Indices::new(device, &places, "places").unwrap(), &scattered).unwrap();
                 results.push(support::read(&scattered));

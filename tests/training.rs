@@ -261,7 +261,7 @@ fn weights_survive_a_file_and_those_of_another_model_are_refused() {
     let build = |kind, hidden, seed| GnnBuilder::new(kind).hidden(hidden).build(&device, 5, 3, seed).unwrap();
     for kind in KINDS {
         let saved = build(kind, 8, 1);
-        checkpoint::save(&saved, [("note".to_owned(), "kept".to_owned())].into(), &path).unwrap();
+        checkpoint::save(&saved, &[("note".to_owned(), "kept".to_owned())].into(), &path).unwrap();
         let loaded = build(kind, 8, 2);
         checkpoint::load(&loaded, &path).unwrap();
         for ((name, a), (_, b)) in saved.parameters().iter().zip(loaded.parameters()) {

@@ -42,6 +42,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(path) = &args.out {
+        output::check_target(path)?;
+    }
     let shape = GnnBuilder::from_weights(&args.weights)?;
     let mut prepare = args.prepare.clone();
     // Features are prepared as they were for training.

@@ -50,6 +50,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    without_window_system();
     let result = match Cli::parse().command {
         Command::Devices(args) => devices::run(&args),
         Command::Info(args) => info::run(&args),
@@ -62,5 +63,14 @@ fn main() -> ExitCode {
             eprintln!("error: {failure}");
             failure.exit_code()
         }
+    }
+}
+
+/// Mesa's device-selection layer asks the window system which GPU to prefer, and where there is none it complains on standard error.
+/// The layer has nothing to do then: switch it off.
+fn without_window_system() {
+    if cfg!(target_os = "linux") && std::env::var_os("XDG_RUNTIME_DIR").is_none() {
+        // SAFETY: this is the first thing the program does; there is no other thread that could read the environment.
+        unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
     }
 }

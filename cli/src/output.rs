@@ -17,9 +17,27 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// The folder that a file is to stand in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Refuses files that could not be written, before hours of work are lost.
+pub(crate) fn check_target(path: &Path) -> Result<(), Failure> {
+    if path.is_dir() {
+        return Err(Failure::Usage(format!("{} is a directory: name a file in it", path.display())));
+    }
+    let folder = folder_of(path);
+    if !folder.is_dir() {
+        let (path, folder) = (path.display(), folder.display());
+        return Err(Failure::Usage(format!("{path} cannot be written: there is no folder {folder}, create it")));
+    }
+    Ok(())
+}
+
 /// Writes a file whole or not at all.
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let write = || -> std::io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(content)?;

@@ -18,7 +18,7 @@ const SPARSE_DENSITY: f64 = 0.25;
 /// How features and edges are prepared.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PrepareArgs {
-    /// Take features as they are, rather than dividing each row by its sum
+    /// Take features as they are, rather than dividing each row by its sum (which is only done where none is negative)
     #[arg(long)]
     pub(crate) no_normalize_features: bool,
 
@@ -104,7 +104,12 @@ impl PrepareArgs {
             }
         };
         if !self.no_normalize_features {
-            features.normalize_rows();
+            // A row's sum is no measure of its size where signs differ.
+            if values(&features).iter().all(|&v| v >= 0.0) {
+                features.normalize_rows();
+            } else {
+                eprintln!("note: some features are negative; rows are not divided by their sums");
+            }
         }
         if let Features::Dense(x) = &features
             && x.density() < SPARSE_DENSITY
@@ -119,6 +124,13 @@ impl PrepareArgs {
             labels: dataset.labels,
             splits: dataset.splits,
         })
+    }
+}
+
+fn values(features: &Features) -> &[f32] {
+    match features {
+        Features::Dense(x) => x.data(),
+        Features::Sparse(x) => x.values(),
     }
 }
 

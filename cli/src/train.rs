@@ -1,5 +1,4 @@
 use std::{
-    collections::HashMap,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -8,8 +7,8 @@ use clap::ValueEnum;
 use hopwise::{
     Matrix,
     backend::{Device, Tensor},
-    data::{Labels, Split},
-    nn::{AdamOptions, GnnBuilder, LayerKind, Module, Targets, Trainer, accuracy, checkpoint},
+    data::Labels,
+    nn::{AdamOptions, GnnBuilder, LayerKind, Targets, Trainer, accuracy, checkpoint},
     ops::{ClassTargets, MultiTargets},
 };
 use serde_json::json;
@@ -48,15 +47,15 @@ pub(crate) struct Args {
     layers: usize,
 
     /// Learning rate of Adam
-    #[arg(long, default_value_t = 0.01)]
+    #[arg(long, default_value_t = 0.01, allow_negative_numbers = true)]
     lr: f32,
 
     /// Weight decay of Adam, added to the gradient of all parameters
-    #[arg(long, default_value_t = 5e-4)]
+    #[arg(long, default_value_t = 5e-4, allow_negative_numbers = true)]
     weight_decay: f32,
 
     /// Share of each layer's input that is dropped while training
-    #[arg(long, default_value_t = 0.5)]
+    #[arg(long, default_value_t = 0.5, allow_negative_numbers = true)]
     dropout: f32,
 
     #[command(flatten)]
@@ -145,6 +144,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     args.adam().validate()?;
     if !(0.0..1.0).contains(&args.dropout) {
         return Err(Failure::Usage(format!("--dropout is {}, expected at least 0 and below 1", args.dropout)));
+    }
+    for path in [&args.out, &args.plot].into_iter().flatten() {
+        output::check_target(path)?;
     }
     let dataset = args.source.load()?;
     let prepared = args.prepare.prepare(dataset, args.model == Model::Gcn)?;
@@ -243,14 +245,14 @@ impl Args {
         progress.finish();
         let accuracies = measure(&trainer, labels, &[&split.train, &split.val, &split.test])?;
         if let (true, Some(path)) = (first, &self.out) {
-            checkpoint::save(&trainer.model, self.metadata(), path)?;
+            checkpoint::save(&trainer.model, &self.metadata(), path)?;
         }
         Ok(Run { seed, losses, validation, train: accuracies[0], val: accuracies[1], test: accuracies[2], elapsed })
     }
 
     /// What `infer` needs to know and cannot read off the weights.
-    fn metadata(&self) -> HashMap<String, String> {
-        HashMap::from([
+    fn metadata(&self) -> checkpoint::Metadata {
+        checkpoint::Metadata::from([
             ("model".into(), self.model.name().into()),
             ("normalize_features".into(), (!self.prepare.no_normalize_features).to_string()),
         ])

@@ -1,6 +1,9 @@
 //! Weights in files: safetensors with PyTorch's names and shapes, so that they go to and come from PyTorch Geometric as they are.
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
@@ -10,12 +13,18 @@ fn file_error(path: &Path, reason: impl ToString) -> NnError {
     NnError::File { path: path.display().to_string(), reason: reason.to_string() }
 }
 
+/// Words of the application's own that are kept with weights.
+pub type Metadata = BTreeMap<String, String>;
+
+/// The one key of the file's own metadata: safetensors writes several in no fixed order, and one model should give one file.
+const METADATA_KEY: &str = "hopwise";
+
 /// Writes the parameters of `model`, with free-form `metadata`. The file appears whole or not at all.
 ///
 /// # Errors
 /// If the file cannot be written, or what the device reports.
 #[cfg(not(target_arch = "wasm32"))]
-pub fn save(model: &dyn Module, metadata: HashMap<String, String>, path: &Path) -> Result<(), NnError> {
+pub fn save(model: &dyn Module, metadata: &Metadata, path: &Path) -> Result<(), NnError> {
     use std::io::Write;
 
     let bytes = pollster::block_on(to_bytes(model, metadata))?;
@@ -34,7 +43,7 @@ pub fn save(model: &dyn Module, metadata: HashMap<String, String>, path: &Path) 
 ///
 /// # Errors
 /// What the device reports.
-pub async fn to_bytes(model: &dyn Module, metadata: HashMap<String, String>) -> Result<Vec<u8>, NnError> {
+pub async fn to_bytes(model: &dyn Module, metadata: &Metadata) -> Result<Vec<u8>, NnError> {
     let mut tensors = Vec::new();
     for (name, parameter) in model.parameters() {
         let values = parameter.value().to_matrix().await?.into_data();
@@ -47,6 +56,8 @@ pub async fn to_bytes(model: &dyn Module, metadata: HashMap<String, String>) -> 
             (name.as_str(), view.expect("a parameter has as many values as its shape says"))
         })
         .collect();
+    let json = serde_json::to_string(metadata).expect("a map of strings is valid JSON");
+    let metadata = HashMap::from([(METADATA_KEY.to_owned(), json)]);
     safetensors::serialize(views, Some(metadata)).map_err(|error| file_error(Path::new("weights"), error))
 }
 
@@ -57,12 +68,17 @@ pub type Shapes = HashMap<String, Vec<usize>>;
 ///
 /// # Errors
 /// [`NnError::File`] if it cannot be read or is no safetensors file.
-pub fn shapes(path: &Path) -> Result<(Shapes, HashMap<String, String>), NnError> {
+pub fn shapes(path: &Path) -> Result<(Shapes, Metadata), NnError> {
     let bytes = std::fs::read(path).map_err(|error| file_error(path, error))?;
     let (_, header) = SafeTensors::read_metadata(&bytes)
         .map_err(|error| file_error(path, format!("{error}; expected a safetensors file")))?;
     let shapes = header.tensors().into_iter().map(|(name, info)| (name, info.shape.clone())).collect();
-    Ok((shapes, header.metadata().clone().unwrap_or_default()))
+    let metadata = match header.metadata().as_ref().and_then(|m| m.get(METADATA_KEY)) {
+        Some(json) => serde_json::from_str(json)
+            .map_err(|error| file_error(path, format!("its metadata is damaged ({error}): write it again")))?,
+        None => Metadata::new(),
+    };
+    Ok((shapes, metadata))
 }
 
 /// Reads weights into `model`.

@@ -1,4 +1,4 @@
-use std::{collections::HashMap, path::Path};
+use std::path::Path;
 
 use super::{
     Conv, ConvInput, Features, GcnConv, GcnOptions, GinConv, Initializer, Module, NnError, SageConv, SageOptions,
@@ -117,7 +117,7 @@ pub struct StoredModel {
     /// Outputs a node.
     pub out_width: usize,
     /// What was written beside the weights.
-    pub metadata: HashMap<String, String>,
+    pub metadata: checkpoint::Metadata,
 }
 
 impl GnnBuilder {
