@@ -3,6 +3,8 @@
 //! The vectors of the small graphs are in `tests/goldens`; the folder named by `HOPWISE_GOLDENS` has more. Every case of a folder is run; a case whose layer
 //! does not exist, or whose data is not there, is listed by name.
 
+#![allow(clippy::print_stdout, reason = "the suite says at its end what it did not run")]
+
 mod support;
 
 use std::{
@@ -16,7 +18,7 @@ use hopwise::{
     graph::{EdgeList, Graph},
     nn::{
         Aggregation, Conv, ConvInput, FeatureInput, Features, GcnConv, GcnOptions, GinConv, GineConv, Initializer,
-        Module, SageConv, SageOptions, SgConv,
+        SageConv, SageOptions, SgConv,
     },
     ops::{self, SpmmInput, Tape, Var},
     plan::{Mapping, SpmmPlan},

@@ -68,11 +68,11 @@ fn activations() {
 fn sums_and_products() {
     let (a, b) = (random(9, 7, 1), random(9, 7, 2));
     check("add", &[a.clone(), b.clone()], |tape, v| ops::add(tape, &v[0], &v[1]).unwrap());
-    check("add of a thing to itself", &[a.clone()], |tape, v| ops::add(tape, &v[0], &v[0]).unwrap());
+    check("add of a thing to itself", std::slice::from_ref(&a), |tape, v| ops::add(tape, &v[0], &v[0]).unwrap());
     check("add_row", &[a.clone(), random(1, 7, 3)], |tape, v| ops::add_row(tape, &v[0], &v[1]).unwrap());
     check("scale_add", &[random(1, 1, 3), a.clone(), b], |tape, v| ops::scale_add(tape, &v[0], &v[1], &v[2]).unwrap());
-    check("head_rows", &[a.clone()], |tape, v| ops::head_rows(tape, &v[0], 4).unwrap());
-    check("transpose", &[a.clone()], |tape, v| ops::transpose(tape, &v[0]).unwrap());
+    check("head_rows", std::slice::from_ref(&a), |tape, v| ops::head_rows(tape, &v[0], 4).unwrap());
+    check("transpose", std::slice::from_ref(&a), |tape, v| ops::transpose(tape, &v[0]).unwrap());
     check("linear", &[a.clone(), random(5, 7, 4), random(1, 5, 5)], |tape, v| {
         ops::linear(tape, &v[0], &v[1], Some(&v[2])).unwrap()
     });
@@ -149,7 +149,7 @@ fn adam_follows_pytorch() {
             .iter()
             .map(|(_, p)| read(p.value()).data().iter().map(|v| f64::from(*v)).collect())
             .collect();
-        let mut moments = vec![(vec![0.0f64; 6], vec![0.0f64; 6]), (vec![0.0; 2], vec![0.0; 2])];
+        let mut moments = [(vec![0.0f64; 6], vec![0.0f64; 6]), (vec![0.0; 2], vec![0.0; 2])];
         let x = random(4, 3, 2);
         for step in 1..=50 {
             adam.begin_step().unwrap();

@@ -1,7 +1,4 @@
-use std::{
-    any::Any,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{BackendError, Device, Indices, Tensor};
 use crate::graph::{Graph, GraphError};
@@ -23,8 +20,9 @@ pub struct DeviceGraph(Arc<Inner>);
 struct Inner {
     device: Device,
     host: Arc<Graph>,
-    /// What the backend keeps for the graph.
-    resident: Lazy<Arc<dyn Any + Send + Sync>>,
+    /// What a backend keeps for the graph; the processor reads the host's arrays.
+    #[cfg(feature = "wgpu")]
+    resident: Lazy<Arc<dyn std::any::Any + Send + Sync>>,
     inverse_in_degree: Lazy<Tensor>,
     gcn_scale: Lazy<Tensor>,
     looped: Lazy<LoopedGraph>,
@@ -46,6 +44,7 @@ impl DeviceGraph {
         Self(Arc::new(Inner {
             device: device.clone(),
             host: graph.into(),
+            #[cfg(feature = "wgpu")]
             resident: Lazy::default(),
             inverse_in_degree: Lazy::default(),
             gcn_scale: Lazy::default(),
@@ -104,12 +103,15 @@ impl DeviceGraph {
     }
 
     /// What the backend keeps for this graph, made by `make` on the first call.
-    pub(crate) fn resident<T: Any + Send + Sync>(
+    #[cfg(feature = "wgpu")]
+    pub(crate) fn resident<T: std::any::Any + Send + Sync>(
         &self,
         make: impl FnOnce() -> Result<T, BackendError>,
     ) -> Result<Arc<T>, BackendError> {
-        let any =
-            self.0.resident.get_or_try(|| Ok::<_, BackendError>(Arc::new(make()?) as Arc<dyn Any + Send + Sync>))?;
+        let any = self
+            .0
+            .resident
+            .get_or_try(|| Ok::<_, BackendError>(Arc::new(make()?) as Arc<dyn std::any::Any + Send + Sync>))?;
         any.downcast().map_err(|_| BackendError::WrongDevice("a graph kernel"))
     }
 

@@ -37,6 +37,7 @@ impl Tensor {
     }
 
     /// As [`Tensor::uninit`], on the device of another tensor.
+    #[cfg(feature = "wgpu")]
     pub(crate) fn uninit_on(other: &Self, rows: usize, cols: usize, label: &'static str) -> Result<Self, BackendError> {
         Self::uninit(&other.device, rows, cols, label)
     }

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     fn pair() -> Dataset {
-        Dataset::from_edges("pair".into(), EdgeList::square(2, vec![0, 0, 1, 1], vec![1, 1, 0, 1]).unwrap())
+        Dataset::from_edges("pair", EdgeList::square(2, vec![0, 0, 1, 1], vec![1, 1, 0, 1]).unwrap())
     }
 
     #[test]

@@ -17,8 +17,9 @@ impl GineKernels for CpuBackend {
             let i = args.rows.start as usize + r;
             let out = &mut out[..cols];
             out.fill(0.0);
-            for k in offsets[i] as usize..offsets[i + 1] as usize {
-                let (x, e) = (x.row(columns[k] as usize), e.row(k - first_edge));
+            let edges = offsets[i] as usize..offsets[i + 1] as usize;
+            for (k, &j) in edges.clone().zip(&columns[edges]) {
+                let (x, e) = (x.row(j as usize), e.row(k - first_edge));
                 out.iter_mut().zip(x).zip(e).for_each(|((o, x), e)| *o += (x + e).max(0.0));
             }
         });

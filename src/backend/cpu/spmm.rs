@@ -24,8 +24,9 @@ impl SpmmKernels for CpuBackend {
         let work = columns.len() * args.x.cols();
         Output::new(args.out, KERNEL)?.for_each_row(work, |r, out| {
             out.fill(0.0);
-            for k in offsets[r] as usize..offsets[r + 1] as usize {
-                let c = columns[k] as usize;
+            let edges = offsets[r] as usize..offsets[r + 1] as usize;
+            for (k, &c) in edges.clone().zip(&columns[edges]) {
+                let c = c as usize;
                 if scaled {
                     let w = coefficient(k, c);
                     out.iter_mut().zip(x.row(c)).for_each(|(o, v)| *o += w * v);

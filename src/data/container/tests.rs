@@ -35,7 +35,7 @@ fn dense() -> Dataset {
     Dataset {
         features: Some(Features::Dense(Matrix::new(2, 1, vec![1.0, 2.0]).unwrap())),
         labels: Some(Labels::Multi(Matrix::zeros(3, 2))),
-        ..Dataset::from_edges("dense".into(), EdgeList::new(2, 3, vec![], vec![]).unwrap())
+        ..Dataset::from_edges("dense", EdgeList::new(2, 3, vec![], vec![]).unwrap())
     }
 }
 
