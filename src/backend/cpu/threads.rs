@@ -1,6 +1,7 @@
 //! Sharing out rows, with as many threads as pay.
 
-/// Below this many operations a second thread costs more than it brings.
+/// Below this many operations a second thread costs more than it brings. The browser has one thread.
+#[cfg(not(target_arch = "wasm32"))]
 const SERIAL_WORK: usize = 1 << 17;
 
 /// Threads that work is shared among.
