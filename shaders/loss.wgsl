@@ -38,7 +38,8 @@ fn main(
     }
 #ifdef CROSS_ENTROPY
     let w = weight[row];
-    let label = labels[row];
+    // Labels past the last class only stand in rows that were meant to weigh nothing.
+    let label = min(labels[row], p.cols - 1u);
     var largest = x[first];
     for (var c = 1u; c < p.cols; c++) {
         largest = max(largest, x[first + c]);

@@ -14,14 +14,14 @@ use std::{
 
 use hopwise::{
     Matrix, SparseMatrix,
-    backend::{Capabilities, Device, DeviceGraph, Tensor},
+    backend::{Device, DeviceGraph, Tensor},
     graph::{EdgeList, Graph},
     nn::{
         Aggregation, Conv, ConvInput, FeatureInput, Features, GcnConv, GcnOptions, GinConv, GineConv, Initializer,
         SageConv, SageOptions, SgConv,
     },
     ops::{self, SpmmInput, Tape, Var},
-    plan::{Mapping, SpmmPlan},
+    plan::{Capabilities, Mapping, SpmmPlan},
 };
 use safetensors::SafeTensors;
 use serde_json::Value;

@@ -1,11 +1,14 @@
-use std::{any::Any, fmt, future::Future, ops::Deref, pin::Pin, sync::Arc};
+use std::{any::Any, fmt, future::Future, pin::Pin, sync::Arc};
 
 use super::{BackendError, cpu::CpuBackend, kernels};
+use crate::plan::Capabilities;
 
 /// The words of a buffer, on their way from the device.
 pub type ReadFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<u32>, BackendError>> + Send + 'a>>;
 
-/// What a device implementation provides: memory, and every kernel family. Shapes have been checked when a kernel is called.
+/// What a device implementation provides: memory, and every kernel family.
+///
+/// Kernels trust their arguments: that is why their methods are unsafe. [`Device`] has a checked method for each.
 pub trait Backend:
     Memory
     + kernels::ElementwiseKernels
@@ -85,19 +88,6 @@ pub struct DeviceInfo {
     pub driver: String,
 }
 
-/// What the planner may use on a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// The largest range of a buffer that one kernel can see, in bytes.
-    pub max_binding_bytes: u64,
-    /// The largest buffer, in bytes.
-    pub max_buffer_bytes: u64,
-    /// Threads of a workgroup.
-    pub workgroup_size: u32,
-    /// Workgroups that fill the device: an estimate that only speed depends on.
-    pub concurrent_workgroups: u32,
-}
-
 /// Memory in use on a device, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
@@ -175,16 +165,13 @@ impl Device {
         Self::cpu()
     }
 
+    /// The implementation.
+    pub(super) fn backend(&self) -> &dyn Backend {
+        &*self.0
+    }
+
     /// Whether both are the same device.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Deref for Device {
-    type Target = dyn Backend;
-
-    fn deref(&self) -> &Self::Target {
-        &*self.0
     }
 }

@@ -45,6 +45,18 @@ pub enum BackendError {
     /// The driver refused a command.
     #[error("the driver reports: {0}")]
     Driver(String),
+    /// A tensor does not fit the others that a kernel was given.
+    #[error("{kernel}: {what} is [{}, {}], expected [{}, {}]", got[0], got[1], expected[0], expected[1])]
+    Shape {
+        /// The kernel.
+        kernel: &'static str,
+        /// The tensor.
+        what: &'static str,
+        /// Its shape.
+        got: [usize; 2],
+        /// The shape it must have.
+        expected: [usize; 2],
+    },
     /// A kernel was asked to write what it reads.
     #[error("{0}: the output shares its buffer with an input; give it a buffer of its own")]
     Aliased(&'static str),

@@ -7,6 +7,7 @@
 //! Operations enqueue and return; only reading back waits.
 
 pub mod cpu;
+mod checked;
 mod device;
 mod error;
 mod graph;
@@ -16,7 +17,7 @@ mod tensor;
 #[cfg(feature = "wgpu")]
 pub mod wgpu;
 
-pub use device::{Backend, Buffer, Capabilities, Device, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture};
+pub use device::{Backend, Buffer, Device, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture};
 pub use error::BackendError;
 pub use graph::{DeviceGraph, Direction, LoopedGraph};
 pub use kernels::dropout_keeps;

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::{BackendError, Buffer, Device};
-use crate::matrix::Matrix;
+use crate::{graph::NO_EDGE, matrix::Matrix};
 
 /// A matrix of 32-bit floats on a device: row-major, `[rows, cols]`, with `stride` floats from one row to the next.
 ///
@@ -190,6 +190,7 @@ impl fmt::Debug for Tensor {
 pub struct Indices {
     buffer: Buffer,
     len: usize,
+    bound: u32,
 }
 
 impl Indices {
@@ -198,9 +199,10 @@ impl Indices {
     /// # Errors
     /// If the device has no room for it.
     pub fn new(device: &Device, values: &[u32], label: &'static str) -> Result<Self, BackendError> {
-        let indices = Self::uninit(device, values.len(), label)?;
-        device.write(&indices.buffer, values)?;
-        Ok(indices)
+        let buffer = device.allocate(values.len(), label)?;
+        device.write(&buffer, values)?;
+        let largest = values.iter().copied().filter(|&v| v != NO_EDGE).max();
+        Ok(Self { buffer, len: values.len(), bound: largest.map_or(0, |v| v + 1) })
     }
 
     /// A list with undefined contents.
@@ -208,12 +210,17 @@ impl Indices {
     /// # Errors
     /// If the device has no room for it.
     pub fn uninit(device: &Device, len: usize, label: &'static str) -> Result<Self, BackendError> {
-        Ok(Self { buffer: device.allocate(len, label)?, len })
+        Ok(Self { buffer: device.allocate(len, label)?, len, bound: u32::MAX })
     }
 
     /// Its memory.
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
+    }
+
+    /// All values are below this, [`NO_EDGE`] aside; what a kernel wrote may be anything.
+    pub fn bound(&self) -> u32 {
+        self.bound
     }
 
     /// Number of values.

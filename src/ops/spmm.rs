@@ -1,10 +1,10 @@
 use super::{OpError, Tape, Var, error::expect};
 use crate::{
     backend::{
-        Capabilities, DeviceGraph, Direction, Tensor,
+        DeviceGraph, Direction, Tensor,
         kernels::{Sddmm, Spmm},
     },
-    plan::SpmmPlan,
+    plan::{Capabilities, SpmmPlan},
 };
 
 /// What a sum over neighbours is weighed with; each part may be left out, and each may have a gradient.

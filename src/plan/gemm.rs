@@ -1,4 +1,4 @@
-use crate::backend::Capabilities;
+use super::Capabilities;
 
 /// The layout of a dense product `[m, k] x [k, n]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

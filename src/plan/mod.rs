@@ -1,7 +1,9 @@
 //! Plans: pure functions from (graph, operation, shape, capabilities) to how the work is laid out, and why. No device is needed.
 
+mod capabilities;
 mod gemm;
 mod spmm;
 
+pub use capabilities::Capabilities;
 pub use gemm::GemmPlan;
 pub use spmm::{Mapping, SpmmPlan};

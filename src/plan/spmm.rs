@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::backend::Capabilities;
+use super::Capabilities;
 
 /// How threads are laid over the work of a neighbour sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,24 +8,24 @@ use crate::backend::{
 const COST: usize = 4;
 
 impl ElementwiseKernels for CpuBackend {
-    fn unary(&self, f: Unary, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn unary(&self, f: Unary, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let x = Input::new(x, "unary")?;
         zip(out, "unary", |at, o| o.iter_mut().zip(&x.all()[at..]).for_each(|(o, &v)| *o = f.apply(v)))
     }
 
-    fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let (y, g) = (Input::new(y, "unary_grad")?, Input::new(g, "unary_grad")?);
         zip(out, "unary_grad", |at, o| {
             o.iter_mut().zip(&y.all()[at..]).zip(&g.all()[at..]).for_each(|((o, &y), g)| *o = g * f.derivative(y));
         })
     }
 
-    fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let (a, b) = (Input::new(a, "add")?, Input::new(b, "add")?);
         zip(out, "add", |at, o| o.iter_mut().zip(&a.all()[at..]).zip(&b.all()[at..]).for_each(|((o, a), b)| *o = a + b))
     }
 
-    fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         const KERNEL: &str = "add_row";
         let (x, row) = (Input::new(x, KERNEL)?, Input::new(row, KERNEL)?);
         Output::new(out, KERNEL)?.for_each_row(out.words(), |r, o| {
@@ -34,12 +34,12 @@ impl ElementwiseKernels for CpuBackend {
         Ok(())
     }
 
-    fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let x = Input::new(x, "add_assign")?;
         zip(out, "add_assign", |at, o| o.iter_mut().zip(&x.all()[at..]).for_each(|(o, v)| *o += v))
     }
 
-    fn scale_add(
+    unsafe fn scale_add(
         &self,
         offset: f32,
         factor: &Tensor,
@@ -58,7 +58,7 @@ impl ElementwiseKernels for CpuBackend {
         })
     }
 
-    fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         const KERNEL: &str = "dropout";
         let key = DropoutKey::new(&step_data(mask.state, KERNEL)?, mask.layer);
         let (threshold, scale) = (dropout_threshold(mask.p), 1.0 / (1.0 - mask.p));
@@ -71,7 +71,7 @@ impl ElementwiseKernels for CpuBackend {
         Ok(())
     }
 
-    fn dropout_sparse(
+    unsafe fn dropout_sparse(
         &self,
         mask: &DropoutMask<'_>,
         pattern: &DeviceGraph,

@@ -5,7 +5,7 @@ use crate::{
 };
 
 impl GatherKernels for CpuBackend {
-    fn gather_rows(&self, x: &Tensor, rows: &Indices, fill: f32, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn gather_rows(&self, x: &Tensor, rows: &Indices, fill: f32, out: &Tensor) -> Result<(), BackendError> {
         const KERNEL: &str = "gather_rows";
         let (x, rows) = (Input::new(x, KERNEL)?, words_of(rows, KERNEL)?);
         Output::new(out, KERNEL)?.for_each_row(out.words(), |r, o| match rows[r].to_bits() {
@@ -15,7 +15,7 @@ impl GatherKernels for CpuBackend {
         Ok(())
     }
 
-    fn scatter_rows(&self, x: &Tensor, rows: &Indices, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn scatter_rows(&self, x: &Tensor, rows: &Indices, out: &Tensor) -> Result<(), BackendError> {
         const KERNEL: &str = "scatter_rows";
         let words = words_of(rows, KERNEL)?;
         let (input, mut output) = (Input::new(x, KERNEL)?, Output::new(out, KERNEL)?);

@@ -5,7 +5,7 @@ use crate::backend::{
 };
 
 impl GineKernels for CpuBackend {
-    fn gine(&self, args: &GineForward<'_>) -> Result<(), BackendError> {
+    unsafe fn gine(&self, args: &GineForward<'_>) -> Result<(), BackendError> {
         const KERNEL: &str = "gine";
         let (x, e) = (Input::new(args.x, KERNEL)?, Input::new(args.e, KERNEL)?);
         let (offsets, columns) = (args.graph.offsets(Direction::Forward), args.graph.columns(Direction::Forward));
@@ -26,7 +26,7 @@ impl GineKernels for CpuBackend {
         Ok(())
     }
 
-    fn gine_grad(&self, args: &GineBackward<'_>) -> Result<(), BackendError> {
+    unsafe fn gine_grad(&self, args: &GineBackward<'_>) -> Result<(), BackendError> {
         const KERNEL: &str = "gine_grad";
         let (x, g) = (Input::new(args.x, KERNEL)?, Input::new(args.g, KERNEL)?);
         let (offsets, columns) = (args.graph.offsets(Direction::Transposed), args.graph.columns(Direction::Transposed));

@@ -5,7 +5,7 @@ use crate::backend::{
 };
 
 impl LinearKernels for CpuBackend {
-    fn gemm(&self, args: &Gemm<'_>) -> Result<(), BackendError> {
+    unsafe fn gemm(&self, args: &Gemm<'_>) -> Result<(), BackendError> {
         const KERNEL: &str = "gemm";
         let (m, n, k) = args.dims();
         let (a, b) = (Input::new(args.a, KERNEL)?, Input::new(args.b, KERNEL)?);
@@ -47,7 +47,7 @@ impl LinearKernels for CpuBackend {
         Ok(())
     }
 
-    fn column_sums(&self, x: &Tensor, out: &Tensor, accumulate: bool) -> Result<(), BackendError> {
+    unsafe fn column_sums(&self, x: &Tensor, out: &Tensor, accumulate: bool) -> Result<(), BackendError> {
         const KERNEL: &str = "column_sums";
         let rows = x.rows();
         let x = Input::new(x, KERNEL)?;
@@ -67,7 +67,7 @@ impl LinearKernels for CpuBackend {
         Ok(())
     }
 
-    fn transpose(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn transpose(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         const KERNEL: &str = "transpose";
         let work = x.words();
         let x = Input::new(x, KERNEL)?;

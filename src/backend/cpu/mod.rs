@@ -17,11 +17,12 @@ mod threads;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{
-    Backend, BackendError, Buffer, Capabilities, DeviceInfo, DeviceKind, Indices, Memory, MemoryStats, ReadFuture,
+    Backend, BackendError, Buffer, DeviceInfo, DeviceKind, Indices, Memory, MemoryStats, ReadFuture,
     Tensor,
     kernels::StepData,
     pool::{Pool, Pooled},
 };
+use crate::plan::Capabilities;
 
 /// The memory of a buffer: floats, or words viewed as floats.
 type Storage = RwLock<Vec<f32>>;

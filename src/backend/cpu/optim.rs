@@ -5,7 +5,7 @@ use crate::backend::{
 };
 
 impl OptimKernels for CpuBackend {
-    fn adam(&self, args: &AdamUpdate<'_>) -> Result<(), BackendError> {
+    unsafe fn adam(&self, args: &AdamUpdate<'_>) -> Result<(), BackendError> {
         const KERNEL: &str = "adam";
         let state = step_data(args.state, KERNEL)?;
         let g = Input::new(args.g, KERNEL)?;

@@ -2,7 +2,7 @@ use super::{CpuBackend, Input, Output, write};
 use crate::backend::{BackendError, Indices, Tensor, kernels::RowKernels};
 
 impl RowKernels for CpuBackend {
-    fn row_dot(&self, a: &Tensor, b: &Tensor, divisor: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn row_dot(&self, a: &Tensor, b: &Tensor, divisor: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError> {
         const KERNEL: &str = "row_dot";
         let work = a.words();
         let (a, b, divisor) = (Input::new(a, KERNEL)?, Input::new(b, KERNEL)?, Input::maybe(divisor, KERNEL)?);
@@ -17,7 +17,7 @@ impl RowKernels for CpuBackend {
         Ok(())
     }
 
-    fn l2_normalize(&self, x: &Tensor, epsilon: f32, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn l2_normalize(&self, x: &Tensor, epsilon: f32, out: &Tensor) -> Result<(), BackendError> {
         const KERNEL: &str = "l2_normalize";
         let x = Input::new(x, KERNEL)?;
         Output::new(out, KERNEL)?.for_each_row(out.words(), |r, out| {
@@ -27,7 +27,7 @@ impl RowKernels for CpuBackend {
         Ok(())
     }
 
-    fn l2_normalize_grad(&self, x: &Tensor, g: &Tensor, epsilon: f32, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn l2_normalize_grad(&self, x: &Tensor, g: &Tensor, epsilon: f32, out: &Tensor) -> Result<(), BackendError> {
         const KERNEL: &str = "l2_normalize_grad";
         let (x, g) = (Input::new(x, KERNEL)?, Input::new(g, KERNEL)?);
         Output::new(out, KERNEL)?.for_each_row(out.words(), |r, out| {
@@ -41,7 +41,7 @@ impl RowKernels for CpuBackend {
         Ok(())
     }
 
-    fn argmax(&self, x: &Tensor, out: &Indices) -> Result<(), BackendError> {
+    unsafe fn argmax(&self, x: &Tensor, out: &Indices) -> Result<(), BackendError> {
         const KERNEL: &str = "argmax";
         let rows = x.rows();
         let x = Input::new(x, KERNEL)?;

@@ -5,7 +5,7 @@ use crate::backend::{
 };
 
 impl SddmmKernels for CpuBackend {
-    fn sddmm(&self, args: &Sddmm<'_>) -> Result<(), BackendError> {
+    unsafe fn sddmm(&self, args: &Sddmm<'_>) -> Result<(), BackendError> {
         const KERNEL: &str = "sddmm";
         let (a, b) = (Input::new(args.a, KERNEL)?, Input::new(args.b, KERNEL)?);
         let row_scale = Input::maybe(args.row_scale, KERNEL)?;

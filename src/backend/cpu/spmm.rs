@@ -5,7 +5,7 @@ use crate::backend::{
 };
 
 impl SpmmKernels for CpuBackend {
-    fn spmm(&self, args: &Spmm<'_>) -> Result<(), BackendError> {
+    unsafe fn spmm(&self, args: &Spmm<'_>) -> Result<(), BackendError> {
         const KERNEL: &str = "spmm";
         let x = Input::new(args.x, KERNEL)?;
         let weight = Input::maybe(args.weight, KERNEL)?;

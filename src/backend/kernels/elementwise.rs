@@ -92,39 +92,57 @@ impl Unary {
 pub trait ElementwiseKernels {
     /// `out = f(x)`.
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports.
-    fn unary(&self, f: Unary, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+    unsafe fn unary(&self, f: Unary, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
 
     /// `out = g * f'(y)`, where `y = f(x)`.
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports.
-    fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+    unsafe fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Result<(), BackendError>;
 
     /// `out = a + b`.
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports.
-    fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+    unsafe fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError>;
 
     /// `out[r, c] = x[r, c] + row[0, c]`; `row` is `[1, cols]`.
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports.
-    fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+    unsafe fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError>;
 
     /// `out += x`.
     ///
-    /// # Errors
-    /// What the device reports.
-    fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
-
-    /// `out = (offset + factor) * x`, and `+ y` where given; `factor` is `[1, 1]`.
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
     ///
     /// # Errors
     /// What the device reports.
-    fn scale_add(
+    unsafe fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+
+    /// `out = (offset + factor) * x`, and `+ y` where given; `factor` is `[1, 1]`.
+    ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
+    /// # Errors
+    /// What the device reports.
+    unsafe fn scale_add(
         &self,
         offset: f32,
         factor: &Tensor,
@@ -135,16 +153,22 @@ pub trait ElementwiseKernels {
 
     /// `out[r, c] = x[r, c] / (1 - p)` where the mask keeps `(r, c)`, else 0; see [`DropoutMask`].
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports.
-    fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+    unsafe fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
 
     /// The same for the stored entries of a sparse matrix: `values[k]` stands in row `i` and column `j` of `pattern`, and meets the fate
     /// that the entry `(i, j)` of a dense matrix would.
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports.
-    fn dropout_sparse(
+    unsafe fn dropout_sparse(
         &self,
         mask: &DropoutMask<'_>,
         pattern: &DeviceGraph,

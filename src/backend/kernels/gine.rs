@@ -39,13 +39,19 @@ pub struct GineBackward<'a> {
 pub trait GineKernels {
     /// Runs [`GineForward`].
     ///
-    /// # Errors
-    /// What the device reports.
-    fn gine(&self, args: &GineForward<'_>) -> Result<(), BackendError>;
-
-    /// Runs [`GineBackward`].
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
     ///
     /// # Errors
     /// What the device reports.
-    fn gine_grad(&self, args: &GineBackward<'_>) -> Result<(), BackendError>;
+    unsafe fn gine(&self, args: &GineForward<'_>) -> Result<(), BackendError>;
+
+    /// Runs [`GineBackward`].
+    ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
+    /// # Errors
+    /// What the device reports.
+    unsafe fn gine_grad(&self, args: &GineBackward<'_>) -> Result<(), BackendError>;
 }

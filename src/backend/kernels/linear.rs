@@ -31,19 +31,28 @@ impl Gemm<'_> {
 pub trait LinearKernels {
     /// Runs [`Gemm`].
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports.
-    fn gemm(&self, args: &Gemm<'_>) -> Result<(), BackendError>;
+    unsafe fn gemm(&self, args: &Gemm<'_>) -> Result<(), BackendError>;
 
     /// `out[0, c] = sum over r of x[r, c]`, added to what `out` holds if `accumulate`; `x` is `[rows, cols]`, `out` `[1, cols]`.
     ///
-    /// # Errors
-    /// What the device reports.
-    fn column_sums(&self, x: &Tensor, out: &Tensor, accumulate: bool) -> Result<(), BackendError>;
-
-    /// `out[c, r] = x[r, c]`.
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
     ///
     /// # Errors
     /// What the device reports.
-    fn transpose(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+    unsafe fn column_sums(&self, x: &Tensor, out: &Tensor, accumulate: bool) -> Result<(), BackendError>;
+
+    /// `out[c, r] = x[r, c]`.
+    ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
+    /// # Errors
+    /// What the device reports.
+    unsafe fn transpose(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError>;
 }

@@ -6,9 +6,12 @@ use crate::backend::{BackendError, Indices, Tensor};
 pub trait LossKernels {
     /// `losses_r = weight_r * (log sum_c exp(x_rc) - x_r,label(r))`, `grad_rc = weight_r * (softmax(x_r)_c - [c = label(r)])`.
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports.
-    fn cross_entropy(
+    unsafe fn cross_entropy(
         &self,
         x: &Tensor,
         labels: &Indices,
@@ -20,9 +23,12 @@ pub trait LossKernels {
     /// With targets `t` of `x`'s shape in 0..1 and `C` columns:
     /// `losses_r = weight_r / C * sum_c (max(x, 0) - x t + log(1 + exp(-|x|)))`, `grad_rc = weight_r / C * (sigmoid(x) - t)`.
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports.
-    fn binary_cross_entropy(
+    unsafe fn binary_cross_entropy(
         &self,
         x: &Tensor,
         targets: &Tensor,

@@ -31,7 +31,10 @@ pub struct AdamUpdate<'a> {
 pub trait OptimKernels {
     /// Runs [`AdamUpdate`].
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports.
-    fn adam(&self, args: &AdamUpdate<'_>) -> Result<(), BackendError>;
+    unsafe fn adam(&self, args: &AdamUpdate<'_>) -> Result<(), BackendError>;
 }

@@ -22,7 +22,10 @@ pub struct Sddmm<'a> {
 pub trait SddmmKernels {
     /// Runs [`Sddmm`].
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports.
-    fn sddmm(&self, args: &Sddmm<'_>) -> Result<(), BackendError>;
+    unsafe fn sddmm(&self, args: &Sddmm<'_>) -> Result<(), BackendError>;
 }

@@ -32,7 +32,10 @@ pub struct Spmm<'a> {
 pub trait SpmmKernels {
     /// Runs [`Spmm`].
     ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
     /// # Errors
     /// What the device reports; [`BackendError::TooLarge`] where even four columns of `x` pass the binding limit.
-    fn spmm(&self, args: &Spmm<'_>) -> Result<(), BackendError>;
+    unsafe fn spmm(&self, args: &Spmm<'_>) -> Result<(), BackendError>;
 }

@@ -57,31 +57,31 @@ impl WgpuBackend {
 }
 
 impl ElementwiseKernels for WgpuBackend {
-    fn unary(&self, f: Unary, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn unary(&self, f: Unary, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let variant = Variant::new(Kernel::Unary).with(f.flag(), true);
         self.flat(variant, &[("x", x)], out, |d, _| d.float("parameter", f.parameter()))
     }
 
-    fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let variant = Variant::new(Kernel::UnaryGrad).with(f.flag(), true);
         self.flat(variant, &[("y", y), ("g", g)], out, |d, _| d.float("parameter", f.parameter()))
     }
 
-    fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         self.flat(Variant::new(Kernel::Add), &[("a", a), ("b", b)], out, |d, _| d)
     }
 
-    fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         self.flat(Variant::new(Kernel::AddRow), &[("x", x)], out, |d, _| {
             d.param("stride", out.stride()).tensor("row", row)
         })
     }
 
-    fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         self.flat(Variant::new(Kernel::AddAssign), &[("x", x)], out, |d, _| d)
     }
 
-    fn scale_add(
+    unsafe fn scale_add(
         &self,
         offset: f32,
         factor: &Tensor,
@@ -95,13 +95,13 @@ impl ElementwiseKernels for WgpuBackend {
         self.flat(variant, &inputs, out, |d, _| d.float("offset", offset).tensor("factor", factor))
     }
 
-    fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         self.flat(Variant::new(Kernel::Dropout), &[("x", x)], out, |d, first_row| {
             d.param("stride", out.stride()).param("first_row", first_row).mask(mask)
         })
     }
 
-    fn dropout_sparse(
+    unsafe fn dropout_sparse(
         &self,
         mask: &DropoutMask<'_>,
         pattern: &DeviceGraph,

@@ -58,7 +58,7 @@ impl WgpuBackend {
 }
 
 impl GatherKernels for WgpuBackend {
-    fn gather_rows(&self, x: &Tensor, rows: &Indices, fill: f32, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn gather_rows(&self, x: &Tensor, rows: &Indices, fill: f32, out: &Tensor) -> Result<(), BackendError> {
         self.for_each_panel(x, |panel, first| {
             for slice in row_slices(out.rows(), &[out.stride()], self.capabilities.max_binding_bytes) {
                 let dispatch = Dispatch::new(Variant::new(Kernel::Gather))
@@ -79,7 +79,7 @@ impl GatherKernels for WgpuBackend {
         })
     }
 
-    fn scatter_rows(&self, x: &Tensor, rows: &Indices, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn scatter_rows(&self, x: &Tensor, rows: &Indices, out: &Tensor) -> Result<(), BackendError> {
         for slice in row_slices(x.rows(), &[x.stride()], self.capabilities.max_binding_bytes) {
             let dispatch = Dispatch::new(Variant::new(Kernel::Scatter))
                 .with(Flag::Scalar, out.cols() == 1)

@@ -10,13 +10,13 @@ use crate::backend::{
 };
 
 impl GineKernels for WgpuBackend {
-    fn gine(&self, args: &GineForward<'_>) -> Result<(), BackendError> {
+    unsafe fn gine(&self, args: &GineForward<'_>) -> Result<(), BackendError> {
         self.gine_launch(Kernel::GineForward, args.graph, Direction::Forward, &args.rows, args.x, |d| {
             d.tensor("e", args.e).tensor("out", args.out)
         })
     }
 
-    fn gine_grad(&self, args: &GineBackward<'_>) -> Result<(), BackendError> {
+    unsafe fn gine_grad(&self, args: &GineBackward<'_>) -> Result<(), BackendError> {
         self.gine_launch(Kernel::GineBackward, args.graph, Direction::Transposed, &args.rows, args.x, |d| {
             d.tensor("e", args.e).tensor("g", args.g).tensor("grad_x", args.grad_x)
         })

@@ -17,7 +17,7 @@ use crate::{
 const CHUNK_ROWS: usize = 1024;
 
 impl LinearKernels for WgpuBackend {
-    fn gemm(&self, args: &Gemm<'_>) -> Result<(), BackendError> {
+    unsafe fn gemm(&self, args: &Gemm<'_>) -> Result<(), BackendError> {
         let (m, n, k) = args.dims();
         let limit = self.capabilities.max_binding_bytes;
         if args.transpose_a {
@@ -37,7 +37,7 @@ impl LinearKernels for WgpuBackend {
         Ok(())
     }
 
-    fn column_sums(&self, x: &Tensor, out: &Tensor, accumulate: bool) -> Result<(), BackendError> {
+    unsafe fn column_sums(&self, x: &Tensor, out: &Tensor, accumulate: bool) -> Result<(), BackendError> {
         for (i, rows) in
             row_slices(x.rows(), &[x.stride()], self.capabilities.max_binding_bytes).into_iter().enumerate()
         {
@@ -46,7 +46,7 @@ impl LinearKernels for WgpuBackend {
         Ok(())
     }
 
-    fn transpose(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn transpose(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let dispatch = Dispatch::new(Variant::new(Kernel::Transpose))
             .param("rows", x.rows())
             .param("cols", x.cols())

@@ -6,7 +6,7 @@ use super::{
 use crate::backend::{BackendError, Indices, Tensor, kernels::LossKernels};
 
 impl LossKernels for WgpuBackend {
-    fn cross_entropy(
+    unsafe fn cross_entropy(
         &self,
         x: &Tensor,
         labels: &Indices,
@@ -19,7 +19,7 @@ impl LossKernels for WgpuBackend {
         })
     }
 
-    fn binary_cross_entropy(
+    unsafe fn binary_cross_entropy(
         &self,
         x: &Tensor,
         targets: &Tensor,

@@ -34,9 +34,10 @@ pub use variants::all_shaders;
 pub use wgpu;
 
 use super::{
-    Backend, BackendError, Buffer, Capabilities, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture,
+    Backend, BackendError, Buffer, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture,
     pool::{Pool, Pooled},
 };
+use crate::plan::Capabilities;
 
 /// Which adapter to take, and how.
 #[derive(Clone, Debug)]

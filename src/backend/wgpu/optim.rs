@@ -9,7 +9,7 @@ use crate::backend::{
 };
 
 impl OptimKernels for WgpuBackend {
-    fn adam(&self, args: &AdamUpdate<'_>) -> Result<(), BackendError> {
+    unsafe fn adam(&self, args: &AdamUpdate<'_>) -> Result<(), BackendError> {
         for rows in row_slices(args.w.rows(), &[args.w.stride()], self.capabilities.max_binding_bytes) {
             let entries = rows.len() * args.w.stride();
             let mut dispatch = Dispatch::new(Variant::new(Kernel::Adam))

@@ -9,7 +9,7 @@ use crate::backend::{BackendError, Indices, Tensor, kernels::RowKernels};
 const LANES: usize = 16;
 
 impl RowKernels for WgpuBackend {
-    fn row_dot(&self, a: &Tensor, b: &Tensor, divisor: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn row_dot(&self, a: &Tensor, b: &Tensor, divisor: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError> {
         self.by_rows(Kernel::RowDot, a, LANES, |d, first, rows| {
             d.rows("a", a, first, rows)
                 .rows("b", b, first, rows)
@@ -18,13 +18,13 @@ impl RowKernels for WgpuBackend {
         })
     }
 
-    fn l2_normalize(&self, x: &Tensor, epsilon: f32, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn l2_normalize(&self, x: &Tensor, epsilon: f32, out: &Tensor) -> Result<(), BackendError> {
         self.by_rows(Kernel::L2, x, LANES, |d, first, rows| {
             d.float("epsilon", epsilon).rows("x", x, first, rows).rows("out", out, first, rows)
         })
     }
 
-    fn l2_normalize_grad(&self, x: &Tensor, g: &Tensor, epsilon: f32, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn l2_normalize_grad(&self, x: &Tensor, g: &Tensor, epsilon: f32, out: &Tensor) -> Result<(), BackendError> {
         self.by_rows(Kernel::L2Grad, x, LANES, |d, first, rows| {
             d.float("epsilon", epsilon)
                 .rows("x", x, first, rows)
@@ -33,7 +33,7 @@ impl RowKernels for WgpuBackend {
         })
     }
 
-    fn argmax(&self, x: &Tensor, out: &Indices) -> Result<(), BackendError> {
+    unsafe fn argmax(&self, x: &Tensor, out: &Indices) -> Result<(), BackendError> {
         self.by_rows(Kernel::Argmax, x, 1, |d, first, rows| {
             d.rows("x", x, first, rows).words("out", out.buffer(), first, rows)
         })

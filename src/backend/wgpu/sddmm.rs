@@ -10,7 +10,7 @@ use crate::backend::{
 };
 
 impl SddmmKernels for WgpuBackend {
-    fn sddmm(&self, args: &Sddmm<'_>) -> Result<(), BackendError> {
+    unsafe fn sddmm(&self, args: &Sddmm<'_>) -> Result<(), BackendError> {
         let resident = self.resident(args.graph)?;
         let rows = resident.array(args.graph, Direction::Forward, Array::Rows)?;
         let columns = resident.array(args.graph, Direction::Forward, Array::Columns)?;

@@ -23,7 +23,7 @@ struct Arrays {
 }
 
 impl SpmmKernels for WgpuBackend {
-    fn spmm(&self, args: &Spmm<'_>) -> Result<(), BackendError> {
+    unsafe fn spmm(&self, args: &Spmm<'_>) -> Result<(), BackendError> {
         let resident = self.resident(args.graph)?;
         let permuted = args.direction == Direction::Transposed && args.weight.is_some();
         let arrays = Arrays {

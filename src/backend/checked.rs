@@ -1,0 +1,469 @@
+//! The kernels as an application calls them: shapes and devices are checked, then the backend is trusted.
+
+use super::{
+    BackendError, Buffer, Device, DeviceGraph, DeviceInfo, Direction, Indices, MemoryStats, ReadFuture, Tensor,
+    kernels::{AdamUpdate, DropoutMask, Gemm, GineBackward, GineForward, Sddmm, Spmm, Unary},
+};
+use crate::plan::Capabilities;
+
+/// Collects what a kernel's arguments must fulfil.
+struct Check<'a> {
+    device: &'a Device,
+    kernel: &'static str,
+}
+
+type Checked = Result<(), BackendError>;
+
+impl Check<'_> {
+    /// A tensor of this device with exactly this shape.
+    fn tensor(&self, what: &'static str, tensor: &Tensor, expected: [usize; 2]) -> Checked {
+        if !tensor.device().same(self.device) {
+            return Err(BackendError::WrongDevice(self.kernel));
+        }
+        if tensor.shape() == expected {
+            return Ok(());
+        }
+        Err(BackendError::Shape { kernel: self.kernel, what, got: tensor.shape(), expected })
+    }
+
+    /// Tensors of one shape.
+    fn alike(&self, shape: [usize; 2], tensors: &[(&'static str, &Tensor)]) -> Checked {
+        tensors.iter().try_for_each(|(what, tensor)| self.tensor(what, tensor, shape))
+    }
+
+    fn maybe(&self, what: &'static str, tensor: Option<&Tensor>, expected: [usize; 2]) -> Checked {
+        tensor.map_or(Ok(()), |t| self.tensor(what, t, expected))
+    }
+
+    fn graph(&self, graph: &DeviceGraph) -> Checked {
+        if graph.device().same(self.device) { Ok(()) } else { Err(BackendError::WrongDevice(self.kernel)) }
+    }
+
+    /// As many numbers as there are rows.
+    fn indices(&self, what: &'static str, indices: &Indices, len: usize) -> Checked {
+        if indices.len() == len {
+            return Ok(());
+        }
+        Err(BackendError::Shape { kernel: self.kernel, what, got: [indices.len(), 1], expected: [len, 1] })
+    }
+
+    /// Numbers of rows that exist.
+    fn rows_exist(&self, indices: &Indices, rows: usize) -> Checked {
+        if u64::from(indices.bound()) <= rows as u64 {
+            return Ok(());
+        }
+        Err(BackendError::Shape {
+            kernel: self.kernel,
+            what: "the matrix that rows are named of",
+            got: [rows, 1],
+            expected: [indices.bound() as usize, 1],
+        })
+    }
+}
+
+impl Device {
+    fn check(&self, kernel: &'static str) -> Check<'_> {
+        Check { device: self, kernel }
+    }
+
+    /// Who this device is.
+    pub fn info(&self) -> &DeviceInfo {
+        self.backend().info()
+    }
+
+    /// What plans may use.
+    pub fn capabilities(&self) -> &Capabilities {
+        self.backend().capabilities()
+    }
+
+    /// See [`Memory::allocate`](super::Memory::allocate).
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn allocate(&self, words: usize, label: &'static str) -> Result<Buffer, BackendError> {
+        self.backend().allocate(words, label)
+    }
+
+    /// See [`Memory::write`](super::Memory::write).
+    ///
+    /// # Errors
+    /// If `words` do not fit the buffer, or what the device reports.
+    pub fn write(&self, buffer: &Buffer, words: &[u32]) -> Checked {
+        self.backend().write(buffer, words)
+    }
+
+    /// See [`Memory::fill`](super::Memory::fill).
+    ///
+    /// # Errors
+    /// If `words` do not fit the buffer, or what the device reports.
+    pub fn fill(&self, buffer: &Buffer, words: usize, value: u32) -> Checked {
+        self.backend().fill(buffer, words, value)
+    }
+
+    /// See [`Memory::read`](super::Memory::read).
+    pub fn read<'a>(&'a self, buffer: &Buffer, words: usize) -> ReadFuture<'a> {
+        self.backend().read(buffer, words)
+    }
+
+    /// See [`Memory::flush`](super::Memory::flush).
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn flush(&self) -> Checked {
+        self.backend().flush()
+    }
+
+    /// How much memory is in use.
+    pub fn memory(&self) -> MemoryStats {
+        self.backend().memory()
+    }
+
+    /// Runs [`Spmm`].
+    ///
+    /// # Errors
+    /// If a shape does not fit the graph, or what the device reports.
+    pub fn spmm(&self, args: &Spmm<'_>) -> Checked {
+        let check = self.check("spmm");
+        check.graph(args.graph)?;
+        let (rows, columns) = args.graph.dims(args.direction);
+        let features = args.x.cols();
+        check.tensor("x", args.x, [columns, features])?;
+        check.maybe("the edge weights", args.weight, [args.graph.num_edges(), 1])?;
+        check.maybe("the row scale", args.row_scale, [rows, 1])?;
+        check.maybe("the column scale", args.column_scale, [columns, 1])?;
+        check.tensor("the output", args.out, [rows, features])?;
+        // SAFETY: every shape fits the graph, which was validated when it was built.
+        unsafe { self.backend().spmm(args) }
+    }
+
+    /// Runs [`Sddmm`].
+    ///
+    /// # Errors
+    /// If a shape does not fit the graph, or what the device reports.
+    pub fn sddmm(&self, args: &Sddmm<'_>) -> Checked {
+        let check = self.check("sddmm");
+        check.graph(args.graph)?;
+        let (rows, columns) = args.graph.dims(Direction::Forward);
+        check.tensor("a", args.a, [rows, args.b.cols()])?;
+        check.tensor("b", args.b, [columns, args.b.cols()])?;
+        check.maybe("the row scale", args.row_scale, [rows, 1])?;
+        check.maybe("the column scale", args.column_scale, [columns, 1])?;
+        check.tensor("the output", args.out, [args.graph.num_edges(), 1])?;
+        // SAFETY: every shape fits the graph, which was validated when it was built.
+        unsafe { self.backend().sddmm(args) }
+    }
+
+    /// Runs [`Gemm`].
+    ///
+    /// # Errors
+    /// If the shapes do not fit each other, or what the device reports.
+    pub fn gemm(&self, args: &Gemm<'_>) -> Checked {
+        let check = self.check("gemm");
+        let (m, n, k) = args.dims();
+        let shape = |rows, cols, transposed| if transposed { [cols, rows] } else { [rows, cols] };
+        check.tensor("a", args.a, shape(m, k, args.transpose_a))?;
+        check.tensor("b", args.b, shape(k, n, args.transpose_b))?;
+        check.maybe("the bias", args.bias, [1, n])?;
+        check.tensor("the output", args.out, [m, n])?;
+        // SAFETY: the factors' inner sizes agree, and the output has the outer ones.
+        unsafe { self.backend().gemm(args) }
+    }
+
+    /// Runs [`LinearKernels::column_sums`](super::kernels::LinearKernels::column_sums).
+    ///
+    /// # Errors
+    /// If the widths differ, or what the device reports.
+    pub fn column_sums(&self, x: &Tensor, out: &Tensor, accumulate: bool) -> Checked {
+        let check = self.check("column_sums");
+        check.tensor("x", x, x.shape())?;
+        check.tensor("the output", out, [1, x.cols()])?;
+        // SAFETY: there is one output a column.
+        unsafe { self.backend().column_sums(x, out, accumulate) }
+    }
+
+    /// Runs [`LinearKernels::transpose`](super::kernels::LinearKernels::transpose).
+    ///
+    /// # Errors
+    /// If the shapes do not mirror each other, or what the device reports.
+    pub fn transpose(&self, x: &Tensor, out: &Tensor) -> Checked {
+        let check = self.check("transpose");
+        check.tensor("x", x, x.shape())?;
+        check.tensor("the output", out, [x.cols(), x.rows()])?;
+        // SAFETY: the shapes mirror each other.
+        unsafe { self.backend().transpose(x, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::unary`](super::kernels::ElementwiseKernels::unary).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn unary(&self, f: Unary, x: &Tensor, out: &Tensor) -> Checked {
+        self.check("unary").alike(out.shape(), &[("x", x), ("the output", out)])?;
+        // SAFETY: all tensors have one shape.
+        unsafe { self.backend().unary(f, x, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::unary_grad`](super::kernels::ElementwiseKernels::unary_grad).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Checked {
+        self.check("unary_grad").alike(out.shape(), &[("y", y), ("the gradient", g), ("the output", out)])?;
+        // SAFETY: all tensors have one shape.
+        unsafe { self.backend().unary_grad(f, y, g, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::add`](super::kernels::ElementwiseKernels::add).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Checked {
+        self.check("add").alike(out.shape(), &[("a", a), ("b", b), ("the output", out)])?;
+        // SAFETY: all tensors have one shape.
+        unsafe { self.backend().add(a, b, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::add_row`](super::kernels::ElementwiseKernels::add_row).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Checked {
+        let check = self.check("add_row");
+        check.alike(out.shape(), &[("x", x), ("the output", out)])?;
+        check.tensor("the row", row, [1, x.cols()])?;
+        // SAFETY: the row is as wide as the matrices, which have one shape.
+        unsafe { self.backend().add_row(x, row, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::add_assign`](super::kernels::ElementwiseKernels::add_assign).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn add_assign(&self, x: &Tensor, out: &Tensor) -> Checked {
+        self.check("add_assign").alike(out.shape(), &[("x", x), ("the output", out)])?;
+        // SAFETY: both tensors have one shape.
+        unsafe { self.backend().add_assign(x, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::scale_add`](super::kernels::ElementwiseKernels::scale_add).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn scale_add(&self, offset: f32, factor: &Tensor, x: &Tensor, y: Option<&Tensor>, out: &Tensor) -> Checked {
+        let check = self.check("scale_add");
+        check.tensor("the factor", factor, [1, 1])?;
+        check.alike(out.shape(), &[("x", x), ("the output", out)])?;
+        check.maybe("y", y, out.shape())?;
+        // SAFETY: the factor is one number and all other tensors have one shape.
+        unsafe { self.backend().scale_add(offset, factor, x, y, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::dropout`](super::kernels::ElementwiseKernels::dropout).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Checked {
+        self.check("dropout").alike(out.shape(), &[("x", x), ("the output", out)])?;
+        // SAFETY: both tensors have one shape; every buffer holds more words than the step's state has.
+        unsafe { self.backend().dropout(mask, x, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::dropout_sparse`](super::kernels::ElementwiseKernels::dropout_sparse).
+    ///
+    /// # Errors
+    /// If there is not one value an entry, or what the device reports.
+    pub fn dropout_sparse(
+        &self,
+        mask: &DropoutMask<'_>,
+        pattern: &DeviceGraph,
+        values: &Tensor,
+        out: &Tensor,
+    ) -> Checked {
+        let check = self.check("dropout_sparse");
+        check.graph(pattern)?;
+        check.alike([pattern.num_edges(), 1], &[("the values", values), ("the output", out)])?;
+        // SAFETY: there is one value an entry; every buffer holds more words than the step's state has.
+        unsafe { self.backend().dropout_sparse(mask, pattern, values, out) }
+    }
+
+    /// Runs [`GatherKernels::gather_rows`](super::kernels::GatherKernels::gather_rows).
+    ///
+    /// # Errors
+    /// If a row does not exist or the shapes do not fit, or what the device reports.
+    pub fn gather_rows(&self, x: &Tensor, rows: &Indices, fill: f32, out: &Tensor) -> Checked {
+        let check = self.check("gather_rows");
+        check.tensor("x", x, x.shape())?;
+        check.rows_exist(rows, x.rows())?;
+        check.tensor("the output", out, [rows.len(), x.cols()])?;
+        // SAFETY: every row named exists, and there is one output row for each.
+        unsafe { self.backend().gather_rows(x, rows, fill, out) }
+    }
+
+    /// Runs [`GatherKernels::scatter_rows`](super::kernels::GatherKernels::scatter_rows).
+    ///
+    /// # Errors
+    /// If a row does not exist or the shapes do not fit, or what the device reports.
+    pub fn scatter_rows(&self, x: &Tensor, rows: &Indices, out: &Tensor) -> Checked {
+        let check = self.check("scatter_rows");
+        check.tensor("x", x, [rows.len(), out.cols()])?;
+        check.rows_exist(rows, out.rows())?;
+        check.tensor("the output", out, out.shape())?;
+        // SAFETY: every row named exists, and there is one input row for each.
+        unsafe { self.backend().scatter_rows(x, rows, out) }
+    }
+
+    /// Runs [`GineForward`].
+    ///
+    /// # Errors
+    /// If a shape does not fit the rows, or what the device reports.
+    pub fn gine(&self, args: &GineForward<'_>) -> Checked {
+        let check = self.check("gine");
+        let features = args.x.cols();
+        let edges = check.edges_of(args.graph, Direction::Forward, &args.rows)?;
+        check.tensor("x", args.x, [args.graph.num_src(), features])?;
+        check.tensor("e", args.e, [edges, features])?;
+        check.tensor("the output", args.out, [args.graph.num_dst(), features])?;
+        // SAFETY: every shape fits the graph, which was validated when it was built, and the rows.
+        unsafe { self.backend().gine(args) }
+    }
+
+    /// Runs [`GineBackward`].
+    ///
+    /// # Errors
+    /// If a shape does not fit the rows, or what the device reports.
+    pub fn gine_grad(&self, args: &GineBackward<'_>) -> Checked {
+        let check = self.check("gine_grad");
+        let features = args.x.cols();
+        let edges = check.edges_of(args.graph, Direction::Transposed, &args.rows)?;
+        check.tensor("x", args.x, [args.graph.num_src(), features])?;
+        check.tensor("e", args.e, [edges, features])?;
+        check.tensor("the gradient", args.g, [args.graph.num_dst(), features])?;
+        check.tensor("the output", args.grad_x, [args.graph.num_src(), features])?;
+        // SAFETY: every shape fits the graph, which was validated when it was built, and the rows.
+        unsafe { self.backend().gine_grad(args) }
+    }
+
+    /// Runs [`LossKernels::cross_entropy`](super::kernels::LossKernels::cross_entropy).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn cross_entropy(
+        &self,
+        x: &Tensor,
+        labels: &Indices,
+        weight: &Tensor,
+        losses: &Tensor,
+        grad: &Tensor,
+    ) -> Checked {
+        let check = self.check("cross_entropy");
+        check.loss(x, weight, losses, grad)?;
+        check.indices("the labels", labels, x.rows())?;
+        // SAFETY: there is one label, weight and loss a row; kernels clamp labels past the last class.
+        unsafe { self.backend().cross_entropy(x, labels, weight, losses, grad) }
+    }
+
+    /// Runs [`LossKernels::binary_cross_entropy`](super::kernels::LossKernels::binary_cross_entropy).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn binary_cross_entropy(
+        &self,
+        x: &Tensor,
+        targets: &Tensor,
+        weight: &Tensor,
+        losses: &Tensor,
+        grad: &Tensor,
+    ) -> Checked {
+        let check = self.check("binary_cross_entropy");
+        check.loss(x, weight, losses, grad)?;
+        check.tensor("the targets", targets, x.shape())?;
+        // SAFETY: there is one target an entry, and one weight and loss a row.
+        unsafe { self.backend().binary_cross_entropy(x, targets, weight, losses, grad) }
+    }
+
+    /// Runs [`AdamUpdate`].
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn adam(&self, args: &AdamUpdate<'_>) -> Checked {
+        let tensors = [("the parameter", args.w), ("the gradient", args.g), ("m", args.m), ("v", args.v)];
+        self.check("adam").alike(args.w.shape(), &tensors)?;
+        // SAFETY: all tensors have one shape; every buffer holds more words than the step's state has.
+        unsafe { self.backend().adam(args) }
+    }
+
+    /// Runs [`RowKernels::row_dot`](super::kernels::RowKernels::row_dot).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn row_dot(&self, a: &Tensor, b: &Tensor, divisor: Option<&Tensor>, out: &Tensor) -> Checked {
+        let check = self.check("row_dot");
+        check.alike(a.shape(), &[("a", a), ("b", b)])?;
+        check.maybe("the divisor", divisor, [a.rows(), 1])?;
+        check.tensor("the output", out, [a.rows(), 1])?;
+        // SAFETY: both factors have one shape, and there is one divisor and output a row.
+        unsafe { self.backend().row_dot(a, b, divisor, out) }
+    }
+
+    /// Runs [`RowKernels::l2_normalize`](super::kernels::RowKernels::l2_normalize).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn l2_normalize(&self, x: &Tensor, epsilon: f32, out: &Tensor) -> Checked {
+        self.check("l2_normalize").alike(x.shape(), &[("x", x), ("the output", out)])?;
+        // SAFETY: both tensors have one shape.
+        unsafe { self.backend().l2_normalize(x, epsilon, out) }
+    }
+
+    /// Runs [`RowKernels::l2_normalize_grad`](super::kernels::RowKernels::l2_normalize_grad).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn l2_normalize_grad(&self, x: &Tensor, g: &Tensor, epsilon: f32, out: &Tensor) -> Checked {
+        self.check("l2_normalize_grad").alike(x.shape(), &[("x", x), ("the gradient", g), ("the output", out)])?;
+        // SAFETY: all tensors have one shape.
+        unsafe { self.backend().l2_normalize_grad(x, g, epsilon, out) }
+    }
+
+    /// Runs [`RowKernels::argmax`](super::kernels::RowKernels::argmax).
+    ///
+    /// # Errors
+    /// If there is not one output a row, or there are no columns, or what the device reports.
+    pub fn argmax(&self, x: &Tensor, out: &Indices) -> Checked {
+        let check = self.check("argmax");
+        check.tensor("x", x, [x.rows(), x.cols().max(1)])?;
+        check.indices("the output", out, x.rows())?;
+        // SAFETY: there is one output a row, and a first column to start from.
+        unsafe { self.backend().argmax(x, out) }
+    }
+}
+
+impl Check<'_> {
+    /// What all losses ask for; rows without columns have none.
+    fn loss(&self, x: &Tensor, weight: &Tensor, losses: &Tensor, grad: &Tensor) -> Checked {
+        self.tensor("x", x, [x.rows(), x.cols().max(1)])?;
+        self.tensor("the weights", weight, [x.rows(), 1])?;
+        self.tensor("the losses", losses, [x.rows(), 1])?;
+        self.tensor("the gradient", grad, x.shape())
+    }
+
+    /// The number of edges of some rows, which must exist.
+    fn edges_of(
+        &self,
+        graph: &DeviceGraph,
+        direction: Direction,
+        rows: &std::ops::Range<u32>,
+    ) -> Result<usize, BackendError> {
+        self.graph(graph)?;
+        let offsets = graph.offsets(direction);
+        if rows.start <= rows.end && (rows.end as usize) < offsets.len() {
+            return Ok((offsets[rows.end as usize] - offsets[rows.start as usize]) as usize);
+        }
+        Err(BackendError::Shape {
+            kernel: self.kernel,
+            what: "the range of rows",
+            got: [rows.start as usize, rows.end as usize],
+            expected: [0, offsets.len() - 1],
+        })
+    }
+}
