@@ -10,7 +10,7 @@
 #include random
 #endif
 
-#param quads: u32
+#param words: u32
 #ifdef FILL
 #param value: u32
 #write out: array<vec4<u32>>
@@ -69,7 +69,6 @@
 #endif
 
 #ifdef DROPOUT_SPARSE
-#param entries: u32
 #param layer: u32
 #param threshold: u32
 #param scale: f32
@@ -81,7 +80,8 @@
 #endif
 
 #ifdef RELU
-fn apply(x: vec4<f32>) -> vec4<f32> { return max(x, vec4<f32>()); }
+// Not max(x, 0), which may turn NaN into 0 and hide it.
+fn apply(x: vec4<f32>) -> vec4<f32> { return select(x, vec4<f32>(), x <= vec4<f32>()); }
 fn derivative(y: vec4<f32>) -> vec4<f32> { return select(vec4<f32>(), vec4<f32>(1.0), y > vec4<f32>()); }
 #endif
 #ifdef LEAKY_RELU
@@ -106,6 +106,26 @@ fn apply(x: vec4<f32>) -> vec4<f32> { return select(vec4<f32>(), inverseSqrt(max
 fn derivative(y: vec4<f32>) -> vec4<f32> { return -0.5 * y * y * y; }
 #endif
 
+#ifdef FILL
+alias Quad = vec4<u32>;
+#else
+alias Quad = vec4<f32>;
+#endif
+
+#ifndef DROPOUT_SPARSE
+// Stores a quad. The last one may be cut: the output may be the first rows of a larger matrix, whose other rows are not to be touched.
+fn store(q: u32, value: Quad) {
+    let left = p.words - q * 4u;
+    if left >= 4u {
+        out[q] = value;
+        return;
+    }
+    for (var c = 0u; c < left; c++) {
+        out[q][c] = value[c];
+    }
+}
+#endif
+
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -113,20 +133,20 @@ fn main(
     @builtin(local_invocation_index) thread: u32,
 ) {
     let q = group_index(group, groups) * WORKGROUP_SIZE + thread;
-    if q >= p.quads {
+    if q * 4u >= p.words {
         return;
     }
 #ifdef FILL
-    out[q] = vec4<u32>(p.value);
+    store(q, vec4<u32>(p.value));
 #endif
 #ifdef UNARY
-    out[q] = apply(x[q]);
+    store(q, apply(x[q]));
 #endif
 #ifdef UNARY_GRAD
-    out[q] = g[q] * derivative(y[q]);
+    store(q, g[q] * derivative(y[q]));
 #endif
 #ifdef ADD
-    out[q] = a[q] + b[q];
+    store(q, a[q] + b[q]);
 #endif
 #ifdef ADD_ROW
     var added: vec4<f32>;
@@ -134,17 +154,17 @@ fn main(
         // The stride is 1 or a multiple of 4, as in DROPOUT below.
         added[c] = row[select(q * 4u % p.stride + c, 0u, p.stride == 1u)];
     }
-    out[q] = x[q] + added;
+    store(q, x[q] + added);
 #endif
 #ifdef ADD_ASSIGN
-    out[q] += x[q];
+    store(q, out[q] + x[q]);
 #endif
 #ifdef SCALE_ADD
     let scaled = (p.offset + factor[0]) * x[q];
 #ifdef WITH_Y
-    out[q] = scaled + y[q];
+    store(q, scaled + y[q]);
 #else
-    out[q] = scaled;
+    store(q, scaled);
 #endif
 #endif
 #ifdef DROPOUT
@@ -158,13 +178,13 @@ fn main(
         kept[c] = select(0.0, p.scale, dropout_hash(key, row, column) >= p.threshold);
     }
     // Not `kept * x`: what was dropped is 0 even where x is infinite.
-    out[q] = select(vec4<f32>(), x[q] * kept, kept > vec4<f32>());
+    store(q, select(vec4<f32>(), x[q] * kept, kept > vec4<f32>()));
 #endif
 #ifdef DROPOUT_SPARSE
     let key = dropout_key(state.seed_low, state.seed_high, state.step, p.layer);
     for (var c = 0u; c < 4u; c++) {
         let k = q * 4u + c;
-        if k < p.entries {
+        if k < p.words {
             let kept = dropout_hash(key, rows[k], columns[k]) >= p.threshold;
             out[k] = select(0.0, values[k] * p.scale, kept);
         }

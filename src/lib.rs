@@ -66,6 +66,8 @@
 
 pub mod backend;
 pub mod data;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod files;
 pub mod graph;
 mod matrix;
 pub mod nn;

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hopwise::{
     Matrix,
@@ -11,22 +11,47 @@ use hopwise::{
     graph::{EdgeList, Graph},
     nn::{Adam, AdamOptions, Initializer, Linear, Module},
     ops::{self, ClassTargets, MultiTargets, RowSelection, SpmmInput, Tape, Var},
+    plan::{Capabilities, SpmmPlan},
 };
 use support::{leaf, random, read};
 
+/// The devices that everything here is checked on.
+fn devices() -> &'static [Device] {
+    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
+    DEVICES.get_or_init(|| {
+        let mut devices = vec![Device::cpu()];
+        if cfg!(feature = "wgpu") {
+            devices.push(support::device("wgpu"));
+        }
+        // Memory from the pool is not zero in practice.
+        for device in &devices {
+            for rows in [1, 7, 50, 300, 2_000] {
+                drop(Tensor::full(device, rows, 1, f32::NAN, "dirt").unwrap());
+            }
+        }
+        devices
+    })
+}
+
 /// Compares the gradient of `sum(f(inputs) * upstream)` with differences along random directions.
 fn check(what: &str, inputs: &[Matrix], f: impl Fn(&Tape, &[Var]) -> Var) {
-    let device = Device::cpu();
+    for device in devices() {
+        check_on(device, what, inputs, &f);
+    }
+}
+
+fn check_on(device: &Device, what: &str, inputs: &[Matrix], f: &impl Fn(&Tape, &[Var]) -> Var) {
     let evaluate = |inputs: &[Matrix]| {
-        let tape = Tape::recording(&device);
+        let tape = Tape::recording(device);
         let vars: Vec<Var> = inputs.iter().map(|m| leaf(&tape, m)).collect();
         let out = f(&tape, &vars);
         (tape, vars, out)
     };
     let (tape, vars, out) = evaluate(inputs);
     let upstream = random(out.shape()[0], out.shape()[1], 99);
-    let gradient = Tensor::from_matrix(&device, &upstream, "upstream").unwrap();
+    let gradient = Tensor::from_matrix(device, &upstream, "upstream").unwrap();
     let gradients = tape.backward_from(&out, gradient).unwrap();
+    let what = format!("{what} on {}", device.info().backend);
     let value = |inputs: &[Matrix]| {
         let (_, _, out) = evaluate(inputs);
         let out = read(out.tensor());
@@ -71,7 +96,9 @@ fn sums_and_products() {
     check("add of a thing to itself", std::slice::from_ref(&a), |tape, v| ops::add(tape, &v[0], &v[0]).unwrap());
     check("add_row", &[a.clone(), random(1, 7, 3)], |tape, v| ops::add_row(tape, &v[0], &v[1]).unwrap());
     check("scale_add", &[random(1, 1, 3), a.clone(), b], |tape, v| ops::scale_add(tape, &v[0], &v[1], &v[2]).unwrap());
-    check("head_rows", std::slice::from_ref(&a), |tape, v| ops::head_rows(tape, &v[0], 4).unwrap());
+    for (rows, cols) in [(4, 7), (5, 1), (6, 1), (7, 1)] {
+        check("head_rows", &[random(9, cols, 1)], |tape, v| ops::head_rows(tape, &v[0], rows).unwrap());
+    }
     check("transpose", std::slice::from_ref(&a), |tape, v| ops::transpose(tape, &v[0]).unwrap());
     check("linear", &[a.clone(), random(5, 7, 4), random(1, 5, 5)], |tape, v| {
         ops::linear(tape, &v[0], &v[1], Some(&v[2])).unwrap()
@@ -81,11 +108,12 @@ fn sums_and_products() {
 
 #[test]
 fn rows_by_number() {
-    let device = Device::cpu();
-    let selection = RowSelection::new(&device, 9, &[3, 3, 0, 8, 3]).unwrap();
-    check("gather_rows", &[random(9, 7, 1)], |tape, v| ops::gather_rows(tape, &v[0], &selection).unwrap());
-    check("scatter_rows", &[random(5, 7, 1)], |tape, v| ops::scatter_rows(tape, &v[0], &selection).unwrap());
-    assert!(RowSelection::new(&device, 9, &[9]).is_err());
+    let select = |device: &Device| RowSelection::new(device, 9, &[3, 3, 0, 8, 3]).unwrap();
+    check("gather_rows", &[random(9, 7, 1)], |tape, v| ops::gather_rows(tape, &v[0], &select(tape.device())).unwrap());
+    check("scatter_rows", &[random(5, 7, 1)], |tape, v| {
+        ops::scatter_rows(tape, &v[0], &select(tape.device())).unwrap()
+    });
+    assert!(RowSelection::new(&Device::cpu(), 9, &[9]).is_err());
 }
 
 #[test]
@@ -102,12 +130,16 @@ fn sums_over_neighbours_with_everything() {
 
 #[test]
 fn losses() {
-    let device = Device::cpu();
-    let targets = ClassTargets::new(&device, &[2, 0, 9, 1, 1], 3, &[0, 1, 3, 4]).unwrap();
-    check("cross_entropy", &[random(5, 3, 1)], |tape, v| ops::cross_entropy(tape, &v[0], &targets).unwrap());
+    // A node listed twice counts twice.
+    for nodes in [[0, 1, 3, 4], [0, 1, 1, 4]] {
+        check("cross_entropy", &[random(5, 3, 1)], |tape, v| {
+            let targets = ClassTargets::new(tape.device(), &[2, 0, 9, 1, 1], 3, &nodes).unwrap();
+            ops::cross_entropy(tape, &v[0], &targets).unwrap()
+        });
+    }
     let labels = Matrix::new(5, 2, vec![0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.5, 1.0, 1.0, 0.0]).unwrap();
-    let targets = MultiTargets::new(&device, &labels, &[0, 2, 3]).unwrap();
     check("binary_cross_entropy", &[random(5, 2, 1)], |tape, v| {
+        let targets = MultiTargets::new(tape.device(), &labels, &[0, 2, 3]).unwrap();
         ops::binary_cross_entropy(tape, &v[0], &targets).unwrap()
     });
 }
@@ -137,6 +169,34 @@ fn wrong_shapes_are_refused_with_their_numbers() {
 }
 
 #[test]
+fn variables_of_another_tape_and_late_gradients_are_refused() {
+    let device = Device::cpu();
+    let state = ops::StepState::new(&device, 0).unwrap();
+    let (old, tape) = (Tape::recording(&device), Tape::training(&device, &state));
+    let (a, b) = (leaf(&old, &random(1, 1, 1)), leaf(&tape, &random(1, 1, 1)));
+    assert!(ops::add(&tape, &a, &b).unwrap_err().to_string().contains("another tape"));
+    let sum = ops::add(&tape, &b, &b).unwrap();
+    state.set(1, 0.1, 0.9, 0.999).unwrap();
+    assert!(tape.backward(&sum).unwrap_err().to_string().contains("the step is 1, expected 0"));
+}
+
+#[test]
+fn plans_that_cannot_be_run_are_refused() {
+    let device = Device::cpu();
+    let graph = DeviceGraph::new(&device, Graph::from_csr(3, vec![0, 1], vec![0]).unwrap());
+    for (lanes, segment) in [(0, 256), (3, 256), (512, 256), (8, 0)] {
+        let tape = Tape::inference(&device);
+        let x = leaf(&tape, &random(3, 4, 1));
+        let plan = move |offsets: &[u32], features: usize, caps: &Capabilities| SpmmPlan {
+            lanes,
+            segment,
+            ..SpmmPlan::new(offsets, features, caps)
+        };
+        assert!(ops::spmm_with_plan(&tape, &graph, &x, SpmmInput::default(), &plan).is_err(), "{lanes}, {segment}");
+    }
+}
+
+#[test]
 fn adam_follows_pytorch() {
     let device = Device::cpu();
     for decoupled in [false, true] {
@@ -154,13 +214,12 @@ fn adam_follows_pytorch() {
         for step in 1..=50 {
             adam.begin_step().unwrap();
             let tape = Tape::training(&device, adam.state());
-            let leaves = Adam::leaves(&layer, &tape);
             let out =
                 layer.forward(&tape, &tape.constant(&Tensor::from_matrix(&device, &x, "x").unwrap()).into()).unwrap();
             let upstream = Tensor::from_matrix(&device, &random(4, 2, step), "upstream").unwrap();
             let gradients = tape.backward_from(&out, upstream).unwrap();
-            for (p, leaf) in leaves.iter().enumerate() {
-                let grad = read(gradients.of(leaf).unwrap());
+            for (p, (_, parameter)) in layer.parameters().iter().enumerate() {
+                let grad = read(gradients.of_parameter(parameter.key()).unwrap());
                 let (m, v) = &mut moments[p];
                 for (i, w) in expected[p].iter_mut().enumerate() {
                     let mut g = f64::from(grad.data()[i]);
@@ -175,7 +234,7 @@ fn adam_follows_pytorch() {
                     *w -= 0.05 / c1 * m[i] / (v[i].sqrt() / c2.sqrt() + 1e-8);
                 }
             }
-            adam.update(&layer, &leaves, &gradients).unwrap();
+            adam.update(&layer, &gradients).unwrap();
         }
         for ((name, p), expected) in layer.parameters().iter().zip(&expected) {
             for (got, expected) in read(p.value()).data().iter().zip(expected) {

@@ -120,6 +120,32 @@ fn spmm_wgpu() {
     }
 }
 
+/// What is kept with a graph for one width must not be taken for another, which is cut differently.
+#[test]
+fn one_graph_serves_several_widths_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        let (cpu, gpu) = (Device::cpu(), small_bindings());
+        let on = [DeviceGraph::new(&cpu, graph.clone()), DeviceGraph::new(&gpu, graph.clone())];
+        for features in [7, 33, 300, 1, 33, 7] {
+            for direction in [Direction::Forward, Direction::Transposed] {
+                let results = on.each_ref().map(|graph| {
+                    let (device, (rows, columns)) = (graph.device(), graph.dims(direction));
+                    let (x, out) = (upload(device, &random(columns, features, 1)), poisoned(device, rows, features));
+                    let plan = SpmmPlan::new(graph.offsets(direction), features, device.capabilities());
+                    let plan = &SpmmPlan { segment: 40, ..plan };
+                    let (weight, row_scale, column_scale) = (None, None, None);
+                    let args = Spmm { graph, direction, x: &x, weight, row_scale, column_scale, out: &out, plan };
+                    device.spmm(&args).unwrap();
+                    support::read(&out)
+                });
+                let error = relative_error(results[1].data(), results[0].data());
+                assert!(error <= TOLERANCE, "{name}, {features} features, {direction:?}: off by {error:.2e}");
+            }
+        }
+    }
+}
+
 #[test]
 fn sddmm_wgpu() {
     for (name, graph) in graphs() {

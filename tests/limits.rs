@@ -91,3 +91,75 @@ fn tensors_of_another_device_are_refused_wgpu() {
     assert!(matches!(gpu.add(&x, &x, &out), Err(BackendError::WrongDevice(_))));
     assert!(matches!(cpu.add(&x, &x, &out), Err(BackendError::WrongDevice(_))));
 }
+
+#[test]
+fn buffers_of_another_gpu_device_are_refused_wgpu() {
+    let (one, two) = (support::device("wgpu"), support::device("wgpu"));
+    let x = Tensor::full(&one, 2, 2, 1.0, "x").unwrap();
+    let out = Tensor::full(&two, 2, 2, 1.0, "out").unwrap();
+    assert!(matches!(one.add(&x, &x, &out), Err(BackendError::WrongDevice(_))));
+    assert!(matches!(two.add_assign(&x, &out), Err(BackendError::WrongDevice(_))));
+    assert!(matches!(one.add(&x, &x, &x), Err(BackendError::Aliased(_))));
+}
+
+/// What the application does wrong on the device is told once, and reading goes on after it.
+#[test]
+fn reading_recovers_from_an_error_that_was_not_ours_wgpu() {
+    use hopwise::backend::wgpu::{WgpuBackend, WgpuOptions, wgpu};
+
+    let backend = pollster::block_on(WgpuBackend::new(&WgpuOptions::default())).unwrap();
+    let handle = backend.device().clone();
+    let device = Device::new(backend);
+    let x = Tensor::full(&device, 3, 3, 2.0, "x").unwrap();
+    let wrong = wgpu::BufferDescriptor {
+        label: Some("wrong"),
+        size: 4,
+        usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE,
+        mapped_at_creation: false,
+    };
+    drop(handle.create_buffer(&wrong));
+    assert!(matches!(x.to_matrix_blocking(), Err(BackendError::Driver(_))));
+    for _ in 0..3 {
+        assert_eq!(support::read(&x).data(), [2.0; 9]);
+    }
+    // A read that nobody waits for any more leaves its memory usable.
+    drop(x.to_matrix());
+    assert_eq!(support::read(&x).data(), [2.0; 9]);
+}
+
+/// Edge features that are projected in many slices give what one slice gives.
+#[test]
+fn edge_features_are_projected_in_slices_wgpu() {
+    use hopwise::backend::wgpu::{WgpuBackend, WgpuOptions, wgpu};
+
+    let small = pollster::block_on(async {
+        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+        let adapter = instance.request_adapter(&Default::default()).await.expect("a wgpu adapter");
+        let required_limits = wgpu::Limits { max_storage_buffer_binding_size: 1 << 17, ..wgpu::Limits::default() };
+        let descriptor = wgpu::DeviceDescriptor { required_limits, ..Default::default() };
+        let (device, queue) = adapter.request_device(&descriptor).await.unwrap();
+        Device::new(WgpuBackend::from_device(device, queue, &WgpuOptions::default()).unwrap())
+    });
+    let mut pick = SplitMix::stream(2, 0);
+    let (src, dst) = (0..6_000).map(|_| (pick.below(400), pick.below(300))).unzip();
+    let graph = Arc::new(Graph::from_edges(&hopwise::graph::EdgeList::new(400, 300, src, dst).unwrap()));
+    let run = |device: &Device| {
+        let tape = Tape::recording(device);
+        let graph = DeviceGraph::new(device, graph.clone());
+        let inputs = [(400, 20), (6_000, 3), (20, 3), (1, 20)];
+        let vars = inputs.map(|(rows, cols)| support::leaf(&tape, &support::random(rows, cols, rows as u64)));
+        let out = ops::gine(&tape, &graph, &vars[0], &vars[1], &vars[2], Some(&vars[3])).unwrap();
+        let upstream = Tensor::from_matrix(device, &support::random(300, 20, 7), "upstream").unwrap();
+        let mut results = vec![support::read(out.tensor())];
+        let gradients = tape.backward_from(&out, upstream).unwrap();
+        results.extend(vars.iter().map(|v| support::read(gradients.of(v).unwrap())));
+        results
+    };
+    let expected = run(&Device::cpu());
+    for (name, device) in [("whole", support::device("wgpu")), ("small bindings", small)] {
+        for (i, (got, expected)) in run(&device).iter().zip(&expected).enumerate() {
+            let error = support::relative_error(got.data(), expected.data());
+            assert!(error < 2e-5, "{name}, result {i}: off by {error:.2e}");
+        }
+    }
+}

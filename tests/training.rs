@@ -43,6 +43,33 @@ impl Task {
     }
 }
 
+/// What cannot be read off shapes is kept too, and what only holds weights is read as well.
+#[test]
+fn a_model_comes_back_as_it_was() {
+    let device = Device::cpu();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weights.safetensors");
+    let sum = SageOptions { aggregation: hopwise::nn::Aggregation::Sum, normalize: true, ..Default::default() };
+    let builder = GnnBuilder::new(LayerKind::Sage(sum)).layers(3).hidden(6).dropout(0.25);
+    let model = builder.build(&device, 5, 3, 1).unwrap();
+    model.save(&Default::default(), &path).unwrap();
+    assert_eq!(GnnBuilder::from_weights(&path).unwrap().builder, builder);
+    checkpoint::save(&model, &Default::default(), &path).unwrap();
+    let plain = GnnBuilder::from_weights(&path).unwrap();
+    assert_eq!(plain.builder, GnnBuilder::new(LayerKind::Sage(Default::default())).layers(3).hidden(6).dropout(0.0));
+}
+
+/// Models are trained in one thread and served in another.
+#[test]
+fn models_and_tapes_may_change_threads() {
+    fn may_move<T: Send>() {}
+    fn may_be_shared<T: Sync>() {}
+    may_move::<Trainer>();
+    may_move::<hopwise::ops::Tape>();
+    may_be_shared::<hopwise::nn::Gnn>();
+    may_be_shared::<Device>();
+}
+
 const KINDS: [LayerKind; 3] = [
     LayerKind::Gcn(hopwise::nn::GcnOptions { add_self_loops: true, normalize: true, improved: false, bias: true }),
     LayerKind::Sage(SageOptions {
@@ -171,7 +198,7 @@ fn weights_survive_a_file_and_those_of_another_model_are_refused() {
     let build = |kind, hidden, seed| GnnBuilder::new(kind).hidden(hidden).build(&device, 5, 3, seed).unwrap();
     for kind in KINDS {
         let saved = build(kind, 8, 1);
-        checkpoint::save(&saved, &[("note".to_owned(), "kept".to_owned())].into(), &path).unwrap();
+        saved.save(&[("note".to_owned(), "kept".to_owned())].into(), &path).unwrap();
         let loaded = build(kind, 8, 2);
         checkpoint::load(&loaded, &path).unwrap();
         for ((name, a), (_, b)) in saved.parameters().iter().zip(loaded.parameters()) {
@@ -179,6 +206,7 @@ fn weights_survive_a_file_and_those_of_another_model_are_refused() {
         }
         let stored = GnnBuilder::from_weights(&path).unwrap();
         assert_eq!((stored.in_width, stored.out_width, stored.metadata["note"].as_str()), (5, 3, "kept"));
+        assert_eq!(stored.builder, GnnBuilder::new(kind).hidden(8));
         let rebuilt = stored.builder.build(&device, 5, 3, 0).unwrap();
         checkpoint::load(&rebuilt, &path).unwrap();
 

@@ -33,7 +33,16 @@ impl DeviceArgs {
                 return Err(Failure::Usage(format!("--adapter {adapter} names a GPU, but --backend is cpu: drop one")));
             }
             (Choice::Cpu, None) => Device::cpu(),
-            (Choice::Auto, None) => pollster::block_on(Device::auto()),
+            (Choice::Auto, None) => {
+                let options = WgpuOptions { hardware_only: true, ..Default::default() };
+                pollster::block_on(WgpuBackend::new(&options)).map_or_else(
+                    |error| {
+                        eprintln!("note: {error}");
+                        Device::cpu()
+                    },
+                    Device::new,
+                )
+            }
             (Choice::Wgpu, adapter) | (Choice::Auto, adapter) => {
                 let options = WgpuOptions { adapter: adapter.clone(), ..Default::default() };
                 Device::new(pollster::block_on(WgpuBackend::new(&options))?)

@@ -61,6 +61,7 @@ impl From<NnError> for Failure {
             NnError::Op(OpError::Graph(error)) => error.into(),
             NnError::File { .. } | NnError::OtherModel { .. } => Self::Data(error.to_string()),
             NnError::Argument { .. } => Self::Usage(error.to_string()),
+            NnError::Write { .. } => Self::Run(error.to_string()),
             other => Self::Run(other.to_string()),
         }
     }

@@ -1,6 +1,7 @@
 use std::{fmt::Write, path::PathBuf};
 
 use hopwise::{
+    Matrix,
     backend::Indices,
     data::{Labels, Split},
     nn::{GnnBuilder, accuracy, checkpoint},
@@ -22,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     source: SourceArgs,
 
-    /// A safetensors file from `hopwise train --out`, or of a PyTorch Geometric model (GCN or GraphSAGE)
+    /// A safetensors file from `hopwise train --out`, or of a PyTorch Geometric model (GCN, GraphSAGE or GIN)
     #[arg(long, value_name = "FILE")]
     weights: PathBuf,
 
@@ -47,10 +48,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let shape = GnnBuilder::from_weights(&args.weights)?;
     let mut prepare = args.prepare.clone();
-    // Features are prepared as they were for training.
-    if shape.metadata.get("normalize_features").is_some_and(|v| v == "false") {
-        prepare.no_normalize_features = true;
-    }
+    // Data is prepared as it was for training.
+    let trained = |key: &str, value: &str| shape.metadata.get(key).is_some_and(|v| v == value);
+    prepare.no_normalize_features |= trained("normalize_features", "false");
+    prepare.undirected |= trained("undirected", "true");
+    prepare.no_edge_weights |= trained("edge_weights", "false");
+    let multi_label = trained("multi_label", "true");
+    let seed = shape.metadata.get("seed").and_then(|s| s.parse().ok()).unwrap_or(0);
     let prepared = prepare.prepare(args.source.load()?, shape.builder.takes_edge_weights())?;
     if prepared.width() != shape.in_width {
         return Err(Failure::Data(format!(
@@ -69,44 +73,83 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let tape = Tape::inference(&device);
     let edge_weight = on_device.edge_weight.as_ref().map(|w| tape.constant(w));
     let logits = model.forward(&tape, &on_device.graph, &on_device.features.on(&tape), edge_weight.as_ref())?;
-    let classes = Indices::uninit(&device, prepared.num_nodes(), "predicted classes")?;
-    device.argmax(logits.tensor(), &classes)?;
-    let predicted = pollster::block_on(classes.to_vec(&device))?;
-
-    let splits = match &prepared.labels {
+    let predictions = if multi_label {
+        let logits = logits.tensor().to_matrix_blocking()?;
+        let above = |row: &[f32]| (0..).zip(row).filter(|(_, v)| **v > 0.0).map(|(c, _)| c).collect();
+        Predictions::Labels((0..logits.rows()).map(|i| above(logits.row(i))).collect(), logits)
+    } else {
+        let classes = Indices::uninit(&device, prepared.num_nodes(), "predicted classes")?;
+        device.argmax(logits.tensor(), &classes)?;
+        Predictions::Classes(pollster::block_on(classes.to_vec(&device))?)
+    };
+    let accuracies = match &prepared.labels {
         Some(labels) => {
-            let split = prepared.split(0);
-            let measure = |nodes: &[u32]| -> Result<f64, Failure> {
-                Ok(match labels {
-                    Labels::Classes { ids, .. } => accuracy(&predicted, ids, nodes),
-                    Labels::Multi(targets) => {
-                        multi_label_accuracy(&logits.tensor().to_matrix_blocking()?, targets, nodes)
-                    }
-                })
-            };
-            let Split { train, val, test } = &split;
-            vec![("train", measure(train)?), ("val", measure(val)?), ("test", measure(test)?)]
+            prepared.explain_split();
+            let Split { train, val, test } = prepared.split(seed);
+            let sets = [("train", train), ("val", val), ("test", test)];
+            sets.into_iter()
+                .map(|(set, nodes)| Ok((set, predictions.accuracy(labels, &nodes, shape.out_width)?)))
+                .collect::<Result<Vec<_>, Failure>>()?
         }
         None => Vec::new(),
     };
-    args.report(&prepared, &predicted, &splits, device.info())
+    args.report(&prepared, &predictions, &accuracies, device.info())
+}
+
+/// What a model says of every node.
+enum Predictions {
+    /// One class.
+    Classes(Vec<u32>),
+    /// Any number of labels, and the outputs that they were read off.
+    Labels(Vec<Vec<u32>>, Matrix),
+}
+
+impl Predictions {
+    fn accuracy(&self, labels: &Labels, nodes: &[u32], outputs: usize) -> Result<f64, Failure> {
+        match (self, labels) {
+            (Self::Classes(predicted), Labels::Classes { ids, num_classes }) if *num_classes as usize == outputs => {
+                Ok(accuracy(predicted, ids, nodes))
+            }
+            (Self::Labels(_, logits), Labels::Multi(targets)) if targets.cols() == outputs => {
+                Ok(multi_label_accuracy(logits, targets, nodes))
+            }
+            (_, Labels::Classes { num_classes: n, .. }) => Err(other_labels(outputs, *n as usize, "classes")),
+            (_, Labels::Multi(targets)) => Err(other_labels(outputs, targets.cols(), "labels a node")),
+        }
+    }
+}
+
+fn other_labels(outputs: usize, labels: usize, kind: &str) -> Failure {
+    Failure::Data(format!(
+        "the model has {outputs} outputs, but the data has {labels} {kind}: these are the weights of a model for other data"
+    ))
 }
 
 impl Args {
     fn report(
         &self,
         prepared: &Prepared,
-        predicted: &[u32],
+        predictions: &Predictions,
         accuracies: &[(&str, f64)],
         device: &hopwise::backend::DeviceInfo,
     ) -> Result<(), Failure> {
         for (set, value) in accuracies {
             eprintln!("{set} accuracy: {:.2} %", 100.0 * value);
         }
-        let mut csv = String::from("node,class\n");
-        for (i, class) in predicted.iter().enumerate() {
-            let node = prepared.node_ids.as_ref().map_or(i as u64, |ids| ids[i]);
-            _ = writeln!(csv, "{node},{class}");
+        let node = |i: usize| prepared.node_ids.as_ref().map_or(i as u64, |ids| ids[i]);
+        let mut csv = String::new();
+        match predictions {
+            Predictions::Classes(classes) => {
+                csv.push_str("node,class\n");
+                classes.iter().enumerate().for_each(|(i, class)| _ = writeln!(csv, "{},{class}", node(i)));
+            }
+            Predictions::Labels(labels, _) => {
+                csv.push_str("node,labels\n");
+                for (i, labels) in labels.iter().enumerate() {
+                    let labels: Vec<String> = labels.iter().map(u32::to_string).collect();
+                    _ = writeln!(csv, "{},{}", node(i), labels.join(" "));
+                }
+            }
         }
         if let Some(path) = &self.out {
             output::write_file(path, csv.as_bytes())?;
@@ -115,11 +158,18 @@ impl Args {
             let mut object = Map::new();
             object.insert("backend".into(), json!(device.backend));
             object.insert("device".into(), json!(device.name));
-            object.insert("num_nodes".into(), json!(predicted.len()));
+            object.insert("num_nodes".into(), json!(prepared.num_nodes()));
             for (set, value) in accuracies {
                 object.insert(format!("{set}_accuracy"), json!(value));
             }
-            object.insert("predictions".into(), json!(predicted));
+            if let Some(ids) = &prepared.node_ids {
+                object.insert("node_ids".into(), json!(ids));
+            }
+            let predictions = match predictions {
+                Predictions::Classes(classes) => json!(classes),
+                Predictions::Labels(labels, _) => json!(labels),
+            };
+            object.insert("predictions".into(), predictions);
             return output::print(&json!(object).to_string());
         }
         if self.out.is_none() { output::print(csv.trim_end()) } else { Ok(()) }

@@ -21,6 +21,7 @@ use clap::{Parser, Subcommand};
 /// Graph neural networks on any GPU.
 #[derive(Debug, Parser)]
 #[command(
+    name = "hopwise",
     version,
     about,
     after_help = "\

@@ -3,6 +3,7 @@ use std::{
     path::Path,
 };
 
+use hopwise::files::write_atomically;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
@@ -37,15 +38,7 @@ pub(crate) fn check_target(path: &Path) -> Result<(), Failure> {
 
 /// Writes a file whole or not at all.
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    let folder = folder_of(path);
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(content)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(|error| Failure::Run(format!("{}: cannot write: {error}", path.display())))
+    write_atomically(path, content).map_err(|error| Failure::Run(format!("{}: cannot write: {error}", path.display())))
 }
 
 /// How a run is going: a bar on a terminal, a line now and then elsewhere.
@@ -75,9 +68,11 @@ impl Progress {
             None => eprintln!("epoch {step}: {message}"),
         }
     }
+}
 
-    pub(crate) fn finish(self) {
-        if let Some(bar) = self.0 {
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
             bar.finish_and_clear();
         }
     }

@@ -24,11 +24,11 @@ pub(crate) struct PrepareArgs {
 
     /// Add the reverse of every edge, and merge duplicates
     #[arg(long)]
-    undirected: bool,
+    pub(crate) undirected: bool,
 
     /// Treat all edges alike, even if they have weights
     #[arg(long)]
-    no_edge_weights: bool,
+    pub(crate) no_edge_weights: bool,
 }
 
 /// A graph with its features in host memory, ready for any device.
@@ -79,11 +79,11 @@ impl PrepareArgs {
         let edges = dataset.prepared_edges()?;
         let graph = Graph::from_edges(&edges);
         let weights = match edges.weights() {
-            Some(_) if !takes_weights => {
+            Some(_) if !takes_weights && !self.no_edge_weights => {
                 eprintln!("note: this model has no use for edge weights");
                 None
             }
-            Some(weights) if !self.no_edge_weights => {
+            Some(weights) if takes_weights && !self.no_edge_weights => {
                 if let Some(e) = weights.iter().position(|&w| w < 0.0) {
                     return Err(Failure::Data(format!(
                         "edge {e} ({} -> {}) has the weight {}, but GCN's normalisation needs weights of 0 or more: use --no-edge-weights",
@@ -143,18 +143,17 @@ impl Prepared {
         self.features.cols()
     }
 
-    /// The data set's first split, or a random one.
+    /// The data set's first split, or a random one that depends on the seed.
     pub(crate) fn split(&self, seed: u64) -> Split {
-        match self.splits.as_slice() {
-            [] => {
-                eprintln!("note: no split; 60 % of the nodes train, 20 % validate, 20 % test");
-                random_split(self.graph.num_dst(), seed)
-            }
-            [split] => split.clone(),
-            [split, ..] => {
-                eprintln!("note: using the first of {} splits", self.splits.len());
-                split.clone()
-            }
+        self.splits.first().cloned().unwrap_or_else(|| random_split(self.graph.num_dst(), seed))
+    }
+
+    /// Says where the split comes from, if that is not obvious.
+    pub(crate) fn explain_split(&self) {
+        match self.splits.len() {
+            0 => eprintln!("note: no split; each seed draws one: 60 % of the nodes train, 20 % validate, 20 % test"),
+            1 => {}
+            n => eprintln!("note: using the first of {n} splits"),
         }
     }
 

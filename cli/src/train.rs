@@ -8,7 +8,7 @@ use hopwise::{
     Matrix,
     backend::{Device, Tensor},
     data::Labels,
-    nn::{AdamOptions, GnnBuilder, LayerKind, Targets, Trainer, accuracy, checkpoint},
+    nn::{AdamOptions, Gnn, GnnBuilder, LayerKind, Targets, Trainer, accuracy, checkpoint},
     ops::{ClassTargets, MultiTargets},
 };
 use serde_json::json;
@@ -136,8 +136,10 @@ struct Run {
     train: f64,
     val: f64,
     test: f64,
-    /// Time of the steps alone.
-    elapsed: Duration,
+    /// Nodes to train on, to validate and to test.
+    sizes: [usize; 3],
+    /// Time of the steps alone. The first, in which a GPU compiles its kernels, does not count unless it is the only one.
+    seconds_per_epoch: f64,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -156,20 +158,27 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             args.source.name()
         )));
     };
+    prepared.explain_split();
     let device = args.device.open()?;
     let mut runs = Vec::new();
+    // What is wrong with a file must not cost the results: they are printed first.
+    let mut written = Ok(());
     for seed in (0..u64::from(args.seeds)).map(|i| args.seed.wrapping_add(i)) {
-        let run = args.train_once(&prepared, labels, &device, seed, runs.is_empty())?;
+        let (run, model) = args.train_once(&prepared, labels, &device, seed)?;
+        if let (true, Some(path)) = (runs.is_empty(), &args.out) {
+            written = model.save(&args.metadata(labels), path).map_err(Failure::from);
+        }
         if args.seeds > 1 {
             eprintln!("seed {seed}: loss {:.4}, test accuracy {:.2} %", run.last_loss(), 100.0 * run.test);
         }
         runs.push(run);
     }
+    args.report(&runs, &device)?;
     if let Some(path) = &args.plot {
         let title = format!("{} on {}", args.model.name(), args.source.name());
         plot::training_curve(path, &title, &runs[0].losses, &runs[0].validation)?;
     }
-    args.report(&runs, &device)
+    written
 }
 
 impl Args {
@@ -187,8 +196,7 @@ impl Args {
         labels: &Labels,
         device: &Device,
         seed: u64,
-        first: bool,
-    ) -> Result<Run, Failure> {
+    ) -> Result<(Run, Gnn), Failure> {
         let split = prepared.split(seed);
         if split.train.is_empty() {
             return Err(Failure::Data(format!("{} has no nodes to train on in its split", self.source.name())));
@@ -221,12 +229,16 @@ impl Args {
         let mut started = Instant::now();
         for epoch in 1..=self.epochs {
             pending.push(trainer.step()?);
+            if epoch == 1 && self.epochs > 1 {
+                losses.push(read_loss(&pending.remove(0))?);
+                started = Instant::now();
+            }
             if !epoch.is_multiple_of(self.eval_every) && epoch != self.epochs {
                 continue;
             }
             // Reading waits for the device; until here steps were only enqueued.
             for loss in pending.drain(..) {
-                losses.push(loss.to_matrix_blocking()?.data()[0]);
+                losses.push(read_loss(&loss)?);
             }
             elapsed += started.elapsed();
             let loss = losses.last().copied().unwrap_or(f32::NAN);
@@ -242,19 +254,30 @@ impl Args {
             progress.report(u64::from(epoch), message);
             started = Instant::now();
         }
-        progress.finish();
+        drop(progress);
         let accuracies = measure(&trainer, labels, &[&split.train, &split.val, &split.test])?;
-        if let (true, Some(path)) = (first, &self.out) {
-            checkpoint::save(&trainer.model, &self.metadata(), path)?;
-        }
-        Ok(Run { seed, losses, validation, train: accuracies[0], val: accuracies[1], test: accuracies[2], elapsed })
+        let run = Run {
+            seed,
+            losses,
+            validation,
+            train: accuracies[0],
+            val: accuracies[1],
+            test: accuracies[2],
+            sizes: [split.train.len(), split.val.len(), split.test.len()],
+            seconds_per_epoch: elapsed.as_secs_f64() / f64::from((self.epochs - 1).max(1)),
+        };
+        Ok((run, trainer.model))
     }
 
-    /// What `infer` needs to know and cannot read off the weights.
-    fn metadata(&self) -> checkpoint::Metadata {
+    /// How data was prepared: `infer` does the same.
+    fn metadata(&self, labels: &Labels) -> checkpoint::Metadata {
+        let flag = |name: &str, value: bool| (name.to_owned(), value.to_string());
         checkpoint::Metadata::from([
-            ("model".into(), self.model.name().into()),
-            ("normalize_features".into(), (!self.prepare.no_normalize_features).to_string()),
+            flag("normalize_features", !self.prepare.no_normalize_features),
+            flag("undirected", self.prepare.undirected),
+            flag("edge_weights", !self.prepare.no_edge_weights),
+            flag("multi_label", matches!(labels, Labels::Multi(_))),
+            ("seed".to_owned(), self.seed.to_string()),
         ])
     }
 
@@ -264,7 +287,7 @@ impl Args {
         // The deviation of a sample, 0 for a single seed.
         let spread = runs.iter().map(|r| (r.test - test).powi(2)).sum::<f64>() / (runs.len().max(2) - 1) as f64;
         let deviation = spread.sqrt();
-        let seconds = mean(&|r| r.elapsed.as_secs_f64()) / f64::from(self.epochs);
+        let seconds = mean(&|r| r.seconds_per_epoch);
         if self.json {
             let per_seed: Vec<_> = runs
                 .iter()
@@ -275,7 +298,9 @@ impl Args {
                         "train_accuracy": r.train,
                         "val_accuracy": r.val,
                         "test_accuracy": r.test,
+                        "nodes": { "train": r.sizes[0], "val": r.sizes[1], "test": r.sizes[2] },
                         "loss_curve": r.losses,
+                        "val_accuracy_curve": r.validation,
                     })
                 })
                 .collect();
@@ -288,6 +313,9 @@ impl Args {
                 "epochs": self.epochs,
                 "hidden": self.hidden(),
                 "layers": self.layers,
+                "lr": self.lr,
+                "weight_decay": self.weight_decay,
+                "dropout": self.dropout,
                 "loss": mean(&|r| f64::from(r.last_loss())),
                 "train_accuracy": mean(&|r| r.train),
                 "val_accuracy": mean(&|r| r.val),
@@ -321,6 +349,10 @@ impl Run {
     fn last_loss(&self) -> f32 {
         self.losses.last().copied().unwrap_or(f32::NAN)
     }
+}
+
+fn read_loss(loss: &Tensor) -> Result<f32, Failure> {
+    Ok(loss.to_matrix_blocking()?.data()[0])
 }
 
 /// Labels and splits come from the data, so what is wrong with them is wrong with the data.

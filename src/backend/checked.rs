@@ -35,6 +35,15 @@ impl Check<'_> {
         tensor.map_or(Ok(()), |t| self.tensor(what, t, expected))
     }
 
+    /// Refuses an argument that is `wrong`.
+    fn argument(&self, what: &'static str, wrong: bool, got: impl ToString, expected: impl ToString) -> Checked {
+        if !wrong {
+            return Ok(());
+        }
+        let (got, expected) = (got.to_string(), expected.to_string());
+        Err(BackendError::Argument { kernel: self.kernel, what, got, expected })
+    }
+
     fn graph(&self, graph: &DeviceGraph) -> Checked {
         if graph.device().same(self.device) { Ok(()) } else { Err(BackendError::WrongDevice(self.kernel)) }
     }
@@ -132,6 +141,10 @@ impl Device {
         check.maybe("the row scale", args.row_scale, [rows, 1])?;
         check.maybe("the column scale", args.column_scale, [columns, 1])?;
         check.tensor("the output", args.out, [rows, features])?;
+        let (lanes, most) = (args.plan.lanes, self.capabilities().workgroup_size);
+        let wrong = !lanes.is_power_of_two() || lanes > most;
+        check.argument("lanes a row", wrong, lanes, format_args!("a power of two up to {most}"))?;
+        check.argument("edges a segment", args.plan.segment == 0, 0, "at least 1")?;
         // SAFETY: every shape fits the graph, which was validated when it was built.
         unsafe { self.backend().spmm(args) }
     }
@@ -160,6 +173,8 @@ impl Device {
     pub fn gemm(&self, args: &Gemm<'_>) -> Checked {
         let check = self.check("gemm");
         let (m, n, k) = args.dims();
+        check.argument("the number of transposed factors", args.transpose_a && args.transpose_b, "2", "at most 1")?;
+        check.argument("a bias of an added product", args.accumulate && args.bias.is_some(), "given", "none")?;
         let shape = |rows, cols, transposed| if transposed { [cols, rows] } else { [rows, cols] };
         check.tensor("a", args.a, shape(m, k, args.transpose_a))?;
         check.tensor("b", args.b, shape(k, n, args.transpose_b))?;

@@ -57,6 +57,21 @@ pub enum BackendError {
         /// The shape it must have.
         expected: [usize; 2],
     },
+    /// A number is out of its range.
+    #[error("{kernel}: {what} is {got}, expected {expected}")]
+    Argument {
+        /// The kernel.
+        kernel: &'static str,
+        /// The argument.
+        what: &'static str,
+        /// Its value.
+        got: String,
+        /// What it may be.
+        expected: String,
+    },
+    /// A graph could not be derived.
+    #[error(transparent)]
+    Graph(#[from] crate::graph::GraphError),
     /// A kernel was asked to write what it reads.
     #[error("{0}: the output shares its buffer with an input; give it a buffer of its own")]
     Aliased(&'static str),

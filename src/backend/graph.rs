@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{BackendError, Device, Indices, Tensor};
-use crate::graph::{Graph, GraphError};
+use crate::graph::Graph;
 
 /// Which side of a graph the rows of a kernel are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,10 +32,20 @@ struct Inner {
 /// A graph with one self loop a node on a device, and where its edges come from.
 #[derive(Clone, Debug)]
 pub struct LoopedGraph {
+    graph: DeviceGraph,
+    source: Indices,
+}
+
+impl LoopedGraph {
     /// The graph with its loops.
-    pub graph: DeviceGraph,
+    pub fn graph(&self) -> &DeviceGraph {
+        &self.graph
+    }
+
     /// See [`crate::graph::Looped::source`].
-    pub source: Indices,
+    pub fn source(&self) -> &Indices {
+        &self.source
+    }
 }
 
 impl DeviceGraph {
@@ -145,7 +155,7 @@ impl DeviceGraph {
     ///
     /// # Errors
     /// If the graph grows too large, or what the device reports.
-    pub fn with_self_loops<E: From<GraphError> + From<BackendError>>(&self) -> Result<LoopedGraph, E> {
+    pub fn with_self_loops(&self) -> Result<LoopedGraph, BackendError> {
         self.0.looped.get_or_try(|| {
             let looped = self.host().with_self_loops()?;
             let source = Indices::new(&self.0.device, &looped.source, "sources of looped edges")?;

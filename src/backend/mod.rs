@@ -6,8 +6,8 @@
 //!
 //! Operations enqueue and return; only reading back waits.
 
-pub mod cpu;
 mod checked;
+pub mod cpu;
 mod device;
 mod error;
 mod graph;

@@ -30,7 +30,7 @@ impl<T> Pool<T> {
         Arc::new(Self(Mutex::new(Shelves { free: BTreeMap::new(), stats: MemoryStats::default() })))
     }
 
-    /// The size that a request is rounded up to: an eighth of a power of two, so that near sizes share memory and at most an eighth is lost.
+    /// The size that a request is rounded up to: an eighth of the next power of two, so that near sizes share memory and less than a quarter is lost.
     pub(super) fn size_class(bytes: u64) -> u64 {
         let step = (bytes.next_power_of_two() / 8).max(256);
         bytes.max(1).div_ceil(step) * step

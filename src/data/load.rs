@@ -34,6 +34,7 @@ pub struct LoadOptions {
 ///
 /// - Planetoid: self loops are dropped and repeated edges merged.
 /// - NPZ with `edges` `[E, 2]`: reverse edges are added, unless the file's name ends in `_directed`.
+/// - `PREFIX_edges.csv`: reverse edges are added and repeated edges merged.
 /// - All others: the edges as listed.
 ///
 /// # Errors

@@ -6,8 +6,8 @@ pub const NO_EDGE: u32 = u32::MAX;
 /// A graph with exactly one self loop a node, and where its edges come from.
 #[derive(Debug)]
 pub struct Looped {
-    /// The graph: in each row the edges that were no loops, in their order, then the loop. Loop `i` has the edge id `num_edges + i`
-    /// of the graph before, the others keep theirs.
+    /// The graph: in each row the edges that were no loops, in their order, then the loop. Loop `i` has the edge id `n + i`,
+    /// `n` being one past the largest id before; the others keep theirs.
     pub graph: Graph,
     /// For each edge, its position in the edge order of the graph before. A loop that replaces listed ones stems from the last of
     /// them; a new one from [`NO_EDGE`].
@@ -23,7 +23,9 @@ impl Graph {
     /// [`GraphError::TooLarge`] if the graph with its loops has too many edges.
     pub fn with_self_loops(&self) -> Result<Looped, GraphError> {
         let loops = self.num_src().min(self.num_dst());
-        check_edge_count(u64::from(self.num_edges()) + u64::from(loops))?;
+        // Past every id in use: those of a part of a graph, or of one that has loops already, are not 0 to the number of edges.
+        let first_id = self.edge_ids().iter().map(|&e| e + 1).max().unwrap_or(0);
+        check_edge_count(u64::from(first_id.max(self.num_edges())) + u64::from(loops))?;
         let capacity = self.columns().len() + loops as usize;
         let mut offsets = Vec::with_capacity(self.offsets().len());
         let (mut columns, mut edge_ids, mut source) =
@@ -42,7 +44,7 @@ impl Graph {
             }
             if i < loops {
                 columns.push(i);
-                edge_ids.push(self.num_edges() + i);
+                edge_ids.push(first_id + i);
                 source.push(last_loop);
             }
             offsets.push(columns.len() as u32);

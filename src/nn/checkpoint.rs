@@ -25,18 +25,9 @@ const METADATA_KEY: &str = "hopwise";
 /// If the file cannot be written, or what the device reports.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn save(model: &dyn Module, metadata: &Metadata, path: &Path) -> Result<(), NnError> {
-    use std::io::Write;
-
     let bytes = pollster::block_on(to_bytes(model, metadata))?;
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(&bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(|error| file_error(path, format!("cannot write the weights: {error}")))
+    crate::files::write_atomically(path, &bytes)
+        .map_err(|error| NnError::Write { path: path.display().to_string(), reason: error.to_string() })
 }
 
 /// The content of a file that [`save`] would write.

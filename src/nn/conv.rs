@@ -23,7 +23,7 @@ pub struct ConvInput<'a> {
 }
 
 /// A message-passing layer.
-pub trait Conv: Module + std::fmt::Debug {
+pub trait Conv: Module + std::fmt::Debug + Send + Sync {
     /// Features of the destinations, `[num_dst, out]`.
     ///
     /// # Errors
@@ -59,6 +59,18 @@ impl<'a> ConvInput<'a> {
             return Ok(all.into_owned());
         }
         Ok(ops::head_rows(tape, &all, self.graph.num_dst())?)
+    }
+
+    /// Refuses features of the destinations, which a layer on one set of nodes would silently ignore.
+    pub(super) fn refuse_destinations(&self, layer: &'static str) -> Result<(), NnError> {
+        if self.x_dst.is_none() {
+            return Ok(());
+        }
+        Err(NnError::Argument {
+            what: layer,
+            got: "given features of the destinations".into(),
+            expected: "one set of nodes".into(),
+        })
     }
 
     /// Refuses what the layer would silently ignore.

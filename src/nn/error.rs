@@ -14,7 +14,15 @@ pub enum NnError {
         /// What it may be.
         expected: String,
     },
-    /// A file of weights cannot be read or written.
+    /// A file of weights cannot be written.
+    #[error("{path}: cannot write the weights: {reason}")]
+    Write {
+        /// The file.
+        path: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// A file of weights cannot be read.
     #[error("{path}: {reason}")]
     File {
         /// The file.

@@ -50,7 +50,12 @@ impl FeatureInput {
     /// # Errors
     /// If the matrix is too large, or what the device reports.
     pub fn sparse(device: &Device, matrix: &SparseMatrix) -> Result<Self, NnError> {
-        let pattern = Graph::from_csr(matrix.cols() as u32, matrix.offsets().to_vec(), matrix.indices().to_vec())?;
+        let columns = u32::try_from(matrix.cols()).map_err(|_| NnError::Argument {
+            what: "the number of features",
+            got: matrix.cols().to_string(),
+            expected: format!("at most {}", u32::MAX),
+        })?;
+        let pattern = Graph::from_csr(columns, matrix.offsets().to_vec(), matrix.indices().to_vec())?;
         Ok(Self::Sparse {
             pattern: DeviceGraph::new(device, Arc::new(pattern)),
             values: Tensor::from_column(device, matrix.values(), "feature entries")?,
@@ -102,7 +107,7 @@ impl Features {
     ///
     /// # Errors
     /// [`NnError::Argument`] if the features are sparse: layers that are not linear in them need every entry.
-    pub fn to_dense(&self, layer: &'static str) -> Result<&Var, NnError> {
+    pub fn dense(&self, layer: &'static str) -> Result<&Var, NnError> {
         match self {
             Self::Dense(x) => Ok(x),
             Self::Sparse { .. } => Err(NnError::Argument {

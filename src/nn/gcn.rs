@@ -1,13 +1,13 @@
 use super::{Conv, ConvInput, Features, Initializer, Linear, Module, NnError, Parameter, Visitor};
 use crate::{
-    backend::{BackendError, DeviceGraph, Tensor, kernels::Unary},
+    backend::{DeviceGraph, Tensor, kernels::Unary},
     ops::{self, SpmmInput, Tape, Var},
 };
 
 /// How a graph is prepared for a GCN layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct GcnOptions {
-    /// One self loop a node, of weight 1 or the weight that its own loop had.
+    /// One self loop a node, of weight 1 or the weight that its own loop had; a part of the normalisation.
     pub add_self_loops: bool,
     /// Weights divided by the root of both ends' degrees; otherwise the plain weighted sum.
     pub normalize: bool,
@@ -40,13 +40,13 @@ impl GcnConv {
     /// Glorot's weights and a bias of zeros.
     ///
     /// # Errors
-    /// What the device reports.
+    /// If the device has no room.
     pub fn new(
         init: &mut Initializer<'_>,
         in_width: usize,
         out_width: usize,
         options: GcnOptions,
-    ) -> Result<Self, BackendError> {
+    ) -> Result<Self, NnError> {
         let lin = Linear::glorot(init, in_width, out_width)?;
         let bias = if options.bias { Some(init.constant(&[out_width], 0.0)?) } else { None };
         Ok(Self { lin, bias, options })
@@ -56,6 +56,7 @@ impl GcnConv {
 impl Conv for GcnConv {
     fn forward(&self, tape: &Tape, input: &ConvInput<'_>) -> Result<Var, NnError> {
         input.refuse_edge_data("GcnConv", true, false)?;
+        input.refuse_destinations("GcnConv")?;
         let sum = Propagation::new(tape, input, self.options)?;
         // The sum is linear: it runs on the narrower side of the product.
         let out = match input.x {
@@ -104,17 +105,17 @@ impl Propagation {
         if !options.add_self_loops {
             return Self::normalized(tape, graph.clone(), input.edge_weight.cloned());
         }
-        let looped = graph.with_self_loops::<NnError>()?;
+        let looped = graph.with_self_loops()?;
         let fill = if options.improved { 2.0 } else { 1.0 };
         let weight = match input.edge_weight {
-            Some(weight) => Some(ops::gather_edges(tape, weight, &looped.source, fill)?),
+            Some(weight) => Some(ops::gather_edges(tape, weight, &looped, fill)?),
             None if options.improved => {
                 let ones = tape.constant(&Tensor::full(tape.device(), graph.num_edges(), 1, 1.0, "ones")?);
-                Some(ops::gather_edges(tape, &ones, &looped.source, fill)?)
+                Some(ops::gather_edges(tape, &ones, &looped, fill)?)
             }
             None => None,
         };
-        Self::normalized(tape, looped.graph, weight)
+        Self::normalized(tape, looped.graph().clone(), weight)
     }
 
     fn normalized(tape: &Tape, graph: DeviceGraph, weight: Option<Var>) -> Result<Self, NnError> {

@@ -1,8 +1,5 @@
 use super::{Conv, ConvInput, Features, Initializer, Linear, Mlp, Module, NnError, Parameter, Visitor};
-use crate::{
-    backend::BackendError,
-    ops::{self, SpmmInput, Tape, Var},
-};
+use crate::ops::{self, SpmmInput, Tape, Var};
 
 /// `out_i = MLP((1 + eps) x_i + sum_j x_j)` with a trainable `eps` (Xu et al., "How Powerful are Graph Neural Networks?", ICLR 2019).
 #[derive(Debug)]
@@ -17,13 +14,8 @@ impl GinConv {
     /// An inner network of one hidden layer, and `eps = 0`.
     ///
     /// # Errors
-    /// What the device reports.
-    pub fn new(
-        init: &mut Initializer<'_>,
-        in_width: usize,
-        hidden: usize,
-        out_width: usize,
-    ) -> Result<Self, BackendError> {
+    /// If the device has no room.
+    pub fn new(init: &mut Initializer<'_>, in_width: usize, hidden: usize, out_width: usize) -> Result<Self, NnError> {
         Ok(Self { nn: Mlp::new(init, in_width, hidden, out_width)?, eps: init.constant(&[1], 0.0)? })
     }
 }
@@ -35,7 +27,7 @@ impl Conv for GinConv {
         match input.x {
             Features::Dense(x) if self.nn.first.in_width() <= self.nn.first.out_width() => {
                 let sum = ops::spmm(tape, input.graph, x, SpmmInput::default())?;
-                let own = input.of_destinations(tape, Some(x), |x| Ok(x.to_dense("GinConv")?.clone()))?;
+                let own = input.of_destinations(tape, Some(x), |x| Ok(x.dense("GinConv")?.clone()))?;
                 self.nn.forward(tape, &ops::scale_add(tape, &eps, &own, &sum)?.into())
             }
             // The sum runs on the narrower side of the first product, which sparse features need too.
@@ -72,14 +64,14 @@ impl GineConv {
     /// An inner network of one hidden layer, `eps = 0`, and edges of `edge_width` attributes.
     ///
     /// # Errors
-    /// What the device reports.
+    /// If the device has no room.
     pub fn new(
         init: &mut Initializer<'_>,
         in_width: usize,
         hidden: usize,
         out_width: usize,
         edge_width: usize,
-    ) -> Result<Self, BackendError> {
+    ) -> Result<Self, NnError> {
         Ok(Self {
             nn: Mlp::new(init, in_width, hidden, out_width)?,
             eps: init.constant(&[1], 0.0)?,
@@ -96,10 +88,10 @@ impl Conv for GineConv {
             got: "given no edge attributes".into(),
             expected: "edge attributes".into(),
         })?;
-        let x = input.x.to_dense("GineConv")?;
+        let x = input.x.dense("GineConv")?;
         let bias = self.lin.bias.as_ref().map(|b| b.on(tape));
         let sum = ops::gine(tape, input.graph, x, attr, &self.lin.weight.on(tape), bias.as_ref())?;
-        let own = input.of_destinations(tape, Some(x), |x| Ok(x.to_dense("GineConv")?.clone()))?;
+        let own = input.of_destinations(tape, Some(x), |x| Ok(x.dense("GineConv")?.clone()))?;
         self.nn.forward(tape, &ops::scale_add(tape, &self.eps.on(tape), &own, &sum)?.into())
     }
 }

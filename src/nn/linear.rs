@@ -1,6 +1,6 @@
 use super::{Features, Initializer, Module, NnError, Parameter, Visitor};
 use crate::{
-    backend::{BackendError, kernels::Unary},
+    backend::kernels::Unary,
     ops::{self, SpmmInput, Tape, Var},
 };
 
@@ -17,13 +17,8 @@ impl Linear {
     /// PyTorch's initialisation: weight and bias uniform in `+-1 / sqrt(in)`.
     ///
     /// # Errors
-    /// What the device reports.
-    pub fn new(
-        init: &mut Initializer<'_>,
-        in_width: usize,
-        out_width: usize,
-        bias: bool,
-    ) -> Result<Self, BackendError> {
+    /// If the device has no room.
+    pub fn new(init: &mut Initializer<'_>, in_width: usize, out_width: usize, bias: bool) -> Result<Self, NnError> {
         let bound = 1.0 / (in_width.max(1) as f32).sqrt();
         Ok(Self {
             weight: init.uniform(&[out_width, in_width], bound)?,
@@ -35,7 +30,7 @@ impl Linear {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn glorot(init: &mut Initializer<'_>, in_width: usize, out_width: usize) -> Result<Self, BackendError> {
+    pub fn glorot(init: &mut Initializer<'_>, in_width: usize, out_width: usize) -> Result<Self, NnError> {
         Ok(Self { weight: init.glorot(out_width, in_width)?, bias: None })
     }
 
@@ -124,13 +119,8 @@ impl Mlp {
     /// Two layers with PyTorch's initialisation.
     ///
     /// # Errors
-    /// What the device reports.
-    pub fn new(
-        init: &mut Initializer<'_>,
-        in_width: usize,
-        hidden: usize,
-        out_width: usize,
-    ) -> Result<Self, BackendError> {
+    /// If the device has no room.
+    pub fn new(init: &mut Initializer<'_>, in_width: usize, hidden: usize, out_width: usize) -> Result<Self, NnError> {
         Ok(Self {
             first: Linear::new(init, in_width, hidden, true)?,
             second: Linear::new(init, hidden, out_width, true)?,

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The layer that a [`Gnn`] stacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum LayerKind {
     /// [`GcnConv`].
     Gcn(GcnOptions),
@@ -32,7 +32,7 @@ pub enum LayerKind {
 /// assert_eq!(model.parameters()[0].0, "convs.0.bias");
 /// # Ok::<(), hopwise::nn::NnError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct GnnBuilder {
     kind: LayerKind,
     hidden: usize,
@@ -103,14 +103,18 @@ impl GnnBuilder {
                 })
             })
             .collect::<Result<_, NnError>>()?;
-        Ok(Gnn { convs, dropout: self.dropout, activation: self.activation })
+        Ok(Gnn { convs, builder: self })
     }
 }
+
+/// Under which key of the metadata [`Gnn::save`] describes the model.
+const BUILDER_KEY: &str = "builder";
 
 /// What a file of weights tells about its model.
 #[derive(Clone, Debug)]
 pub struct StoredModel {
-    /// Layers and widths. Dropout and activation are not stored: the former has no part in inference, the latter is ReLU.
+    /// The builder that made the model. For files that only hold weights, as PyTorch Geometric's, layers and widths are read off names and shapes,
+    /// and the rest is the default: mean aggregation, GCN's loops and normalisation, ReLU, no dropout.
     pub builder: GnnBuilder,
     /// Features a node.
     pub in_width: usize,
@@ -128,7 +132,8 @@ impl GnnBuilder {
     pub fn from_weights(path: &Path) -> Result<StoredModel, NnError> {
         let (shapes, metadata) = checkpoint::shapes(path)?;
         let other = |reason: String| NnError::OtherModel { path: path.display().to_string(), reason };
-        let layers = (0..).take_while(|i| shapes.keys().any(|k| k.starts_with(&format!("convs.{i}.")))).count();
+        let numbers = shapes.keys().filter_map(|k| k.strip_prefix("convs.")?.split('.').next()?.parse::<usize>().ok());
+        let layers = numbers.max().map_or(0, |last| last.saturating_add(1));
         let matrix = |name: String| match shapes.get(&name).map(Vec::as_slice) {
             Some(&[rows, cols]) => Ok((rows, cols)),
             _ => Err(other(format!("it has no matrix {name}"))),
@@ -149,7 +154,11 @@ impl GnnBuilder {
         let (in_side, in_width) = matrix(format!("convs.0.{first}.weight"))?;
         let (out_width, out_side) = matrix(format!("convs.{}.{last}.weight", layers - 1))?;
         let hidden = if layers > 1 { in_side } else { out_side };
-        let builder = Self::new(kind).layers(layers).hidden(hidden).dropout(0.0);
+        let mut builder = Self::new(kind).layers(layers).hidden(hidden).dropout(0.0);
+        if let Some(json) = metadata.get(BUILDER_KEY) {
+            builder = serde_json::from_str(json)
+                .map_err(|error| other(format!("its description is of another version ({error})")))?;
+        }
         Ok(StoredModel { builder, in_width, out_width, metadata })
     }
 
@@ -163,8 +172,7 @@ impl GnnBuilder {
 #[derive(Debug)]
 pub struct Gnn {
     convs: Vec<Box<dyn Conv>>,
-    dropout: f32,
-    activation: Unary,
+    builder: GnnBuilder,
 }
 
 impl Gnn {
@@ -182,12 +190,26 @@ impl Gnn {
         let mut x = x.clone();
         for (i, conv) in self.convs.iter().enumerate() {
             if i > 0 {
-                x = ops::activation(tape, x.to_dense("a hidden layer")?, self.activation)?.into();
+                x = ops::activation(tape, x.dense("a hidden layer")?, self.builder.activation)?.into();
             }
-            let dropped = x.dropout(tape, self.dropout)?;
+            let dropped = x.dropout(tape, self.builder.dropout)?;
             x = conv.forward(tape, &ConvInput { edge_weight, ..ConvInput::new(graph, &dropped) })?.into();
         }
-        Ok(x.to_dense("the output")?.clone())
+        Ok(x.dense("the output")?.clone())
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl Gnn {
+    /// Writes the weights with a description of the model, so that [`GnnBuilder::from_weights`] gives back the very same, and free-form `metadata`.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or what the device reports.
+    pub fn save(&self, metadata: &checkpoint::Metadata, path: &Path) -> Result<(), NnError> {
+        let mut metadata = metadata.clone();
+        let json = serde_json::to_string(&self.builder).expect("numbers and names are valid JSON");
+        metadata.insert(BUILDER_KEY.to_owned(), json);
+        checkpoint::save(self, &metadata, path)
     }
 }
 

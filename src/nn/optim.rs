@@ -1,7 +1,9 @@
+use std::collections::HashMap;
+
 use super::{Module, NnError, Parameter};
 use crate::{
     backend::{BackendError, Device, Tensor, kernels::AdamUpdate},
-    ops::{Gradients, StepState, Tape},
+    ops::{Gradients, StepState},
 };
 
 /// The settings of [`Adam`], with PyTorch's defaults.
@@ -10,9 +12,9 @@ pub struct AdamOptions {
     /// The learning rate.
     pub learning_rate: f32,
     /// Decay of the first moment.
-    pub beta1: f32,
+    pub beta1: f64,
     /// Decay of the second moment.
-    pub beta2: f32,
+    pub beta2: f64,
     /// Keeps the denominator from zero.
     pub epsilon: f32,
     /// The weight decay.
@@ -34,21 +36,21 @@ impl AdamOptions {
     /// [`NnError::Argument`] with the number that has none.
     pub fn validate(&self) -> Result<(), NnError> {
         let positive = |v: f32| v.is_finite() && v > 0.0;
-        let share = |v: f32| (0.0..1.0).contains(&v);
+        let share = |v: f64| (0.0..1.0).contains(&v);
         for (what, value, fine, expected) in [
-            ("the learning rate", self.learning_rate, positive(self.learning_rate), "a positive number"),
-            ("beta1", self.beta1, share(self.beta1), "at least 0 and below 1"),
-            ("beta2", self.beta2, share(self.beta2), "at least 0 and below 1"),
-            ("epsilon", self.epsilon, positive(self.epsilon), "a positive number"),
+            ("the learning rate", self.learning_rate.to_string(), positive(self.learning_rate), "a positive number"),
+            ("beta1", self.beta1.to_string(), share(self.beta1), "at least 0 and below 1"),
+            ("beta2", self.beta2.to_string(), share(self.beta2), "at least 0 and below 1"),
+            ("epsilon", self.epsilon.to_string(), positive(self.epsilon), "a positive number"),
             (
                 "the weight decay",
-                self.weight_decay,
+                self.weight_decay.to_string(),
                 self.weight_decay.is_finite() && self.weight_decay >= 0.0,
                 "0 or a positive number",
             ),
         ] {
             if !fine {
-                return Err(NnError::Argument { what, got: value.to_string(), expected: expected.into() });
+                return Err(NnError::Argument { what, got: value, expected: expected.into() });
             }
         }
         Ok(())
@@ -61,7 +63,8 @@ pub struct Adam {
     options: AdamOptions,
     state: StepState,
     step: u32,
-    moments: Vec<(Tensor, Tensor)>,
+    /// First and second moment of each parameter, by its key.
+    moments: HashMap<usize, (Tensor, Tensor)>,
 }
 
 impl Adam {
@@ -78,7 +81,7 @@ impl Adam {
         let moments = model
             .parameters()
             .into_iter()
-            .map(|(_, p)| Ok((zeros(p)?, zeros(p)?)))
+            .map(|(_, p)| Ok((p.key(), (zeros(p)?, zeros(p)?))))
             .collect::<Result<_, BackendError>>()?;
         Ok(Self { options, state: StepState::new(device, seed)?, step: 0, moments })
     }
@@ -94,43 +97,34 @@ impl Adam {
     /// What the device reports.
     pub fn begin_step(&mut self) -> Result<(), BackendError> {
         let AdamOptions { learning_rate, beta1, beta2, .. } = self.options;
-        // Written as decimal fractions, these are meant: 0.999 is not the nearest 32-bit float.
-        let exact = |beta: f32| beta.to_string().parse().unwrap_or(f64::from(beta));
-        self.state.set(self.step, learning_rate, exact(beta1), exact(beta2))?;
+        self.state.set(self.step, learning_rate, beta1, beta2)?;
         self.step += 1;
         Ok(())
     }
 
-    /// Updates the parameters of the model that the optimiser was made for. Those without a gradient stay.
+    /// Updates the parameters of `model`. Those without a gradient, or that the optimiser was not made for, stay.
     ///
     /// # Errors
     /// What the device reports.
-    pub fn update(
-        &self,
-        model: &dyn Module,
-        leaves: &[crate::ops::Var],
-        gradients: &Gradients,
-    ) -> Result<(), BackendError> {
-        for (((_, parameter), leaf), (m, v)) in model.parameters().iter().zip(leaves).zip(&self.moments) {
-            let Some(g) = gradients.of(leaf) else { continue };
+    pub fn update(&self, model: &dyn Module, gradients: &Gradients) -> Result<(), BackendError> {
+        for (_, parameter) in model.parameters() {
+            let (Some(g), Some((m, v))) = (gradients.of_parameter(parameter.key()), self.moments.get(&parameter.key()))
+            else {
+                continue;
+            };
             parameter.value().device().adam(&AdamUpdate {
                 state: self.state.buffer(),
                 w: parameter.value(),
                 g,
                 m,
                 v,
-                beta1: self.options.beta1,
-                beta2: self.options.beta2,
+                beta1: self.options.beta1 as f32,
+                beta2: self.options.beta2 as f32,
                 epsilon: self.options.epsilon,
                 weight_decay: self.options.weight_decay,
                 decoupled: self.options.decoupled,
             })?;
         }
         Ok(())
-    }
-
-    /// The leaves of a model's parameters on a tape, in the order that [`Adam::update`] expects.
-    pub fn leaves(model: &dyn Module, tape: &Tape) -> Vec<crate::ops::Var> {
-        model.parameters().iter().map(|(_, p)| p.on(tape)).collect()
     }
 }

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::NnError;
 use crate::{
     backend::{BackendError, Device, Tensor},
     graph::generate::SplitMix,
@@ -48,23 +49,36 @@ impl<'a> Visitor<'_, 'a> {
 }
 
 impl Parameter {
-    /// A parameter of PyTorch's `shape` (at most two dimensions; one dimension is a single row) and its values, row by row.
+    /// A parameter of PyTorch's `shape` (at most two dimensions; one dimension is a single row), its values made one after the other, row by row.
     ///
     /// # Errors
-    /// What the device reports.
-    ///
-    /// # Panics
-    /// If there are not as many values as the shape says.
-    pub fn new(device: &Device, shape: &[usize], values: &[f32]) -> Result<Self, BackendError> {
+    /// [`NnError::Argument`] for another number of dimensions; if there is no room for the values.
+    pub fn new(device: &Device, shape: &[usize], mut next: impl FnMut() -> f32) -> Result<Self, NnError> {
         static NEXT_KEY: AtomicUsize = AtomicUsize::new(0);
         let (rows, cols) = match *shape {
             [cols] => (1, cols),
             [rows, cols] => (rows, cols),
-            _ => panic!("parameters have one or two dimensions, not {shape:?}"),
+            _ => {
+                let (what, got) = ("a parameter's shape", format!("{shape:?}"));
+                return Err(NnError::Argument { what, got, expected: "one or two dimensions".into() });
+            }
         };
+        // The device goes first: it refuses what is too large before the host makes it.
         let value = Tensor::uninit(device, rows, cols, "parameter")?;
-        value.write(values)?;
+        let mut values = Vec::new();
+        values.try_reserve_exact(rows * cols).map_err(|_| BackendError::OutOfMemory {
+            what: "initial weights".into(),
+            requested: (rows * cols) as u64 * 4,
+            in_use: device.memory().in_use,
+        })?;
+        values.extend((0..rows * cols).map(|_| next()));
+        value.write(&values)?;
         Ok(Self { key: NEXT_KEY.fetch_add(1, Ordering::Relaxed), shape: shape.to_vec(), value })
+    }
+
+    /// What tells it from all other parameters of the process.
+    pub fn key(&self) -> usize {
+        self.key
     }
 
     /// The shape that PyTorch would show.
@@ -99,26 +113,24 @@ impl<'a> Initializer<'a> {
     /// Uniform in `-bound..bound`.
     ///
     /// # Errors
-    /// What the device reports.
-    pub fn uniform(&mut self, shape: &[usize], bound: f32) -> Result<Parameter, BackendError> {
-        let values: Vec<f32> =
-            (0..shape.iter().product()).map(|_| (2.0 * self.random.uniform() - 1.0) * bound).collect();
-        Parameter::new(self.device, shape, &values)
+    /// As [`Parameter::new`].
+    pub fn uniform(&mut self, shape: &[usize], bound: f32) -> Result<Parameter, NnError> {
+        Parameter::new(self.device, shape, || (2.0 * self.random.uniform() - 1.0) * bound)
     }
 
     /// Glorot's uniform distribution for a weight `[out, in]`: the bound is `sqrt(6 / (in + out))`.
     ///
     /// # Errors
-    /// What the device reports.
-    pub fn glorot(&mut self, out_width: usize, in_width: usize) -> Result<Parameter, BackendError> {
+    /// As [`Parameter::new`].
+    pub fn glorot(&mut self, out_width: usize, in_width: usize) -> Result<Parameter, NnError> {
         self.uniform(&[out_width, in_width], (6.0 / (in_width + out_width).max(1) as f32).sqrt())
     }
 
     /// One value throughout.
     ///
     /// # Errors
-    /// What the device reports.
-    pub fn constant(&mut self, shape: &[usize], value: f32) -> Result<Parameter, BackendError> {
-        Parameter::new(self.device, shape, &vec![value; shape.iter().product()])
+    /// As [`Parameter::new`].
+    pub fn constant(&mut self, shape: &[usize], value: f32) -> Result<Parameter, NnError> {
+        Parameter::new(self.device, shape, || value)
     }
 }

@@ -1,11 +1,11 @@
 use super::{Conv, ConvInput, Features, Initializer, Linear, Module, NnError, Visitor};
 use crate::{
-    backend::{BackendError, kernels::Unary},
+    backend::kernels::Unary,
     ops::{self, SpmmInput, Tape, Var},
 };
 
 /// How the neighbours of a node become one row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Aggregation {
     /// Their sum.
     Sum,
@@ -14,7 +14,7 @@ pub enum Aggregation {
 }
 
 /// The variants of a SAGE layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SageOptions {
     /// How neighbours are combined.
     pub aggregation: Aggregation,
@@ -48,13 +48,13 @@ impl SageConv {
     /// PyTorch's initialisation.
     ///
     /// # Errors
-    /// What the device reports.
+    /// If the device has no room.
     pub fn new(
         init: &mut Initializer<'_>,
         in_width: usize,
         out_width: usize,
         options: SageOptions,
-    ) -> Result<Self, BackendError> {
+    ) -> Result<Self, NnError> {
         Ok(Self {
             lin: if options.project { Some(Linear::new(init, in_width, in_width, true)?) } else { None },
             lin_l: Linear::new(init, in_width, out_width, true)?,

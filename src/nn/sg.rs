@@ -1,8 +1,5 @@
 use super::{Conv, ConvInput, Features, GcnOptions, Initializer, Linear, Module, NnError, Visitor, gcn::Propagation};
-use crate::{
-    backend::BackendError,
-    ops::{Tape, Var},
-};
+use crate::ops::{Tape, Var};
 
 /// `out = S^K x W^T + b` with GCN's normalised graph `S` (Wu et al., "Simplifying Graph Convolutional Networks", ICML 2019).
 #[derive(Debug)]
@@ -16,8 +13,8 @@ impl SgConv {
     /// A layer of `hops` rounds.
     ///
     /// # Errors
-    /// What the device reports.
-    pub fn new(init: &mut Initializer<'_>, in_width: usize, out_width: usize, hops: u32) -> Result<Self, BackendError> {
+    /// If the device has no room.
+    pub fn new(init: &mut Initializer<'_>, in_width: usize, out_width: usize, hops: u32) -> Result<Self, NnError> {
         Ok(Self { lin: Linear::new(init, in_width, out_width, true)?, hops })
     }
 }
@@ -25,6 +22,7 @@ impl SgConv {
 impl Conv for SgConv {
     fn forward(&self, tape: &Tape, input: &ConvInput<'_>) -> Result<Var, NnError> {
         input.refuse_edge_data("SgConv", true, false)?;
+        input.refuse_destinations("SgConv")?;
         let sum = Propagation::new(tape, input, GcnOptions::default())?;
         let rounds = |x: Var| (0..self.hops).try_fold(x, |x, _| sum.apply(tape, &x));
         match input.x {

@@ -56,7 +56,6 @@ impl Trainer {
         self.optimizer.begin_step()?;
         let device = self.graph.device();
         let tape = Tape::training(device, self.optimizer.state());
-        let leaves = Adam::leaves(&self.model, &tape);
         let edge_weight = self.edge_weight.as_ref().map(|w| tape.constant(w));
         let logits = self.model.forward(&tape, &self.graph, &self.features.on(&tape), edge_weight.as_ref())?;
         let loss = match &self.targets {
@@ -65,7 +64,7 @@ impl Trainer {
         };
         drop(logits);
         let gradients = tape.backward(&loss)?;
-        self.optimizer.update(&self.model, &leaves, &gradients)?;
+        self.optimizer.update(&self.model, &gradients)?;
         device.flush()?;
         Ok(loss.tensor().clone())
     }
@@ -95,6 +94,9 @@ impl Trainer {
 }
 
 /// The share of `nodes` whose prediction is their label, 0 for no nodes.
+///
+/// # Panics
+/// If a node has no prediction or no label.
 pub fn accuracy(predicted: &[u32], labels: &[u32], nodes: &[u32]) -> f64 {
     if nodes.is_empty() {
         return 0.0;

@@ -9,10 +9,10 @@ pub fn add(tape: &Tape, a: &Var, b: &Var) -> Result<Var, OpError> {
     expect("add", "the second term", b.tensor(), a.shape())?;
     let out = a.tensor().like("sum")?;
     tape.device().add(a.tensor(), b.tensor(), &out)?;
-    Ok(tape.record(out, &[a, b], |g, sink| {
+    tape.record(out, &[a, b], |g, sink| {
         sink.lend(0, g)?;
         sink.lend(1, g)
-    }))
+    })
 }
 
 /// `x_r + b` for every row; `bias` is `[1, cols]`.
@@ -23,14 +23,14 @@ pub fn add_row(tape: &Tape, x: &Var, bias: &Var) -> Result<Var, OpError> {
     expect("add_row", "the bias", bias.tensor(), [1, x.shape()[1]])?;
     let out = x.tensor().like("rows with a bias")?;
     tape.device().add_row(x.tensor(), bias.tensor(), &out)?;
-    Ok(tape.record(out, &[x, bias], |g, sink| {
+    tape.record(out, &[x, bias], |g, sink| {
         if sink.wants(1) {
             let grad = Tensor::uninit(g.device(), 1, g.cols(), "gradient of a bias")?;
             g.device().column_sums(g, &grad, false)?;
             sink.give(1, grad)?;
         }
         sink.lend(0, g)
-    }))
+    })
 }
 
 /// `(1 + eps) * x + y` with `eps` of `[1, 1]`: how GIN weighs a node against its neighbours.
@@ -43,7 +43,7 @@ pub fn scale_add(tape: &Tape, eps: &Var, x: &Var, y: &Var) -> Result<Var, OpErro
     let out = x.tensor().like("scaled sum")?;
     tape.device().scale_add(1.0, eps.tensor(), x.tensor(), Some(y.tensor()), &out)?;
     let (kept_eps, kept_x) = (eps.tensor().clone(), x.tensor().clone());
-    Ok(tape.record(out, &[eps, x, y], move |g, sink| {
+    tape.record(out, &[eps, x, y], move |g, sink| {
         let device = g.device().clone();
         if sink.wants(0) {
             let dots = Tensor::uninit(&device, g.rows(), 1, "row products")?;
@@ -58,7 +58,7 @@ pub fn scale_add(tape: &Tape, eps: &Var, x: &Var, y: &Var) -> Result<Var, OpErro
             sink.give(1, grad)?;
         }
         sink.lend(2, g)
-    }))
+    })
 }
 
 /// The first `rows` rows of `x`: the targets of a block among its sources. Nothing is copied.
@@ -75,9 +75,9 @@ pub fn head_rows(tape: &Tape, x: &Var, rows: usize) -> Result<Var, OpError> {
             expected: format!("at most {all}"),
         });
     }
-    Ok(tape.record(x.tensor().head_rows(rows), &[x], move |g, sink| {
+    tape.record(x.tensor().head_rows(rows), &[x], move |g, sink| {
         let grad = Tensor::full(g.device(), all, cols, 0.0, "gradient of the first rows")?;
         g.device().add_assign(g, &grad.head_rows(rows))?;
         sink.give(0, grad)
-    }))
+    })
 }

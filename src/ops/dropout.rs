@@ -10,11 +10,11 @@ pub fn dropout(tape: &Tape, x: &Var, p: f32) -> Result<Var, OpError> {
     let Some((state, layer)) = active(tape, p)? else { return Ok(x.clone()) };
     let out = x.tensor().like("dropout")?;
     tape.device().dropout(&DropoutMask { state: state.buffer(), layer, p }, x.tensor(), &out)?;
-    Ok(tape.record(out, &[x], move |g, sink| {
+    tape.record(out, &[x], move |g, sink| {
         let grad = g.like("gradient of a dropout")?;
         g.device().dropout(&DropoutMask { state: state.buffer(), layer, p }, g, &grad)?;
         sink.give(0, grad)
-    }))
+    })
 }
 
 /// [`dropout`] of a sparse matrix: `values` are the entries of `pattern`, whose rows are destinations and columns sources. Entries meet the fate that
@@ -29,12 +29,12 @@ pub fn dropout_sparse(tape: &Tape, pattern: &DeviceGraph, values: &Var, p: f32) 
     let mask = DropoutMask { state: state.buffer(), layer, p };
     tape.device().dropout_sparse(&mask, pattern, values.tensor(), &out)?;
     let pattern = pattern.clone();
-    Ok(tape.record(out, &[values], move |g, sink| {
+    tape.record(out, &[values], move |g, sink| {
         let grad = g.like("gradient of a sparse dropout")?;
         let mask = DropoutMask { state: state.buffer(), layer, p };
         g.device().dropout_sparse(&mask, &pattern, g, &grad)?;
         sink.give(0, grad)
-    }))
+    })
 }
 
 /// The state and the number of this dropout, if anything is to be dropped.

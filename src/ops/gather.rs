@@ -1,6 +1,6 @@
 use super::{OpError, Tape, Var, error::expect};
 use crate::{
-    backend::{Device, DeviceGraph, Direction, Indices, Tensor, kernels::Spmm},
+    backend::{Device, DeviceGraph, Direction, LoopedGraph, Tensor, kernels::Spmm},
     graph::{EdgeList, Graph},
     plan::SpmmPlan,
 };
@@ -61,22 +61,23 @@ fn select(tape: &Tape, x: &Var, selection: &RowSelection, direction: Direction) 
     };
     let graph = selection.0.clone();
     let out = sum(x.tensor(), &graph, direction)?;
-    Ok(tape.record(out, &[x], move |g, sink| sink.give(0, sum(g, &graph, back)?)))
+    tape.record(out, &[x], move |g, sink| sink.give(0, sum(g, &graph, back)?))
 }
 
-/// Per-edge values of a derived graph: `out_k = x[source[k]]`, or `fill` where `source[k]` is [`crate::graph::NO_EDGE`]. No edge may stand twice in `source`.
+/// The values of a graph's edges, `[edges, width]`, for the same graph with its loops: each edge keeps its own, new loops get `fill`.
 ///
 /// # Errors
-/// What the device reports.
-pub fn gather_edges(tape: &Tape, x: &Var, source: &Indices, fill: f32) -> Result<Var, OpError> {
+/// If there is no value for an edge, or what the device reports.
+pub fn gather_edges(tape: &Tape, x: &Var, looped: &LoopedGraph, fill: f32) -> Result<Var, OpError> {
     let [edges, width] = x.shape();
+    let source = looped.source();
     let out = Tensor::uninit(tape.device(), source.len(), width, "values of derived edges")?;
     tape.device().gather_rows(x.tensor(), source, fill, &out)?;
     let source = source.clone();
-    Ok(tape.record(out, &[x], move |g, sink| {
+    tape.record(out, &[x], move |g, sink| {
         // Edges that the derived graph left out get no gradient.
         let grad = Tensor::full(g.device(), edges, width, 0.0, "gradient of edge values")?;
         g.device().scatter_rows(g, &source, &grad)?;
         sink.give(0, grad)
-    }))
+    })
 }

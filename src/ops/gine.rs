@@ -50,7 +50,7 @@ pub fn gine(
     let mut inputs = vec![x, attr, weight];
     inputs.extend(bias);
     let has_bias = bias.is_some();
-    Ok(tape.record(out, &inputs, move |g, sink| {
+    tape.record(out, &inputs, move |g, sink| {
         let device = g.device().clone();
         let grad_x = kept_x.like("gradient of GINE's input")?;
         let grad_attr = edges.attr.like("gradient of edge attributes")?;
@@ -85,7 +85,7 @@ pub fn gine(
             sink.give(3, grad_bias)?;
         }
         Ok(())
-    }))
+    })
 }
 
 /// Edge attributes and their projection.

@@ -25,7 +25,7 @@ pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>) -> Result<
     let mut inputs = vec![x, weight];
     inputs.extend(bias);
     let has_bias = bias.is_some();
-    Ok(tape.record(out, &inputs, move |g, sink| {
+    tape.record(out, &inputs, move |g, sink| {
         let product = Product { g, x: &kept_x, weight: &kept_weight };
         if sink.wants(0) {
             sink.give(0, product.grad_x()?)?;
@@ -41,7 +41,7 @@ pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>) -> Result<
             sink.give(2, grad)?;
         }
         Ok(())
-    }))
+    })
 }
 
 /// The gradients of `x W^T`, given that of the product.
@@ -91,5 +91,5 @@ pub fn transpose(tape: &Tape, x: &Var) -> Result<Var, OpError> {
         x.device().transpose(x, &out)?;
         Ok(out)
     };
-    Ok(tape.record(flip(x.tensor())?, &[x], move |g, sink| sink.give(0, flip(g)?)))
+    tape.record(flip(x.tensor())?, &[x], move |g, sink| sink.give(0, flip(g)?))
 }

@@ -81,7 +81,7 @@ fn weights(op: &'static str, num_nodes: usize, nodes: &[u32]) -> Result<Vec<f32>
             what: "a node",
             got: i.to_string(),
             expected: format!("an id below {num_nodes}"),
-        })? = 1.0 / nodes.len() as f32;
+        })? += 1.0 / nodes.len() as f32;
     }
     Ok(weight)
 }
@@ -120,9 +120,9 @@ fn masked_loss(
     kernel(x.tensor(), &losses, &grad)?;
     let loss = Tensor::uninit(device, 1, 1, "loss")?;
     device.column_sums(&losses, &loss, false)?;
-    Ok(tape.record(loss, &[x], move |g, sink| {
+    tape.record(loss, &[x], move |g, sink| {
         let scaled = grad.like("gradient of a loss")?;
         g.device().scale_add(0.0, g, &grad, None, &scaled)?;
         sink.give(0, scaled)
-    }))
+    })
 }

@@ -8,9 +8,9 @@ pub fn l2_normalize(tape: &Tape, x: &Var, epsilon: f32) -> Result<Var, OpError> 
     let out = x.tensor().like("normalised rows")?;
     tape.device().l2_normalize(x.tensor(), epsilon, &out)?;
     let kept = x.tensor().clone();
-    Ok(tape.record(out, &[x], move |g, sink| {
+    tape.record(out, &[x], move |g, sink| {
         let grad = g.like("gradient of normalised rows")?;
         g.device().l2_normalize_grad(&kept, g, epsilon, &grad)?;
         sink.give(0, grad)
-    }))
+    })
 }

@@ -41,7 +41,7 @@ pub fn spmm_with_plan<P>(
     plan: &P,
 ) -> Result<Var, OpError>
 where
-    P: Fn(&[u32], usize, &Capabilities) -> SpmmPlan + Clone + 'static,
+    P: Fn(&[u32], usize, &Capabilities) -> SpmmPlan + Clone + Send + 'static,
 {
     const OP: &str = "spmm";
     let features = x.shape()[1];
@@ -74,11 +74,16 @@ where
     let untracked = tape.constant(x.tensor());
     let part = |var: Option<&Var>| var.unwrap_or(&untracked).clone();
     let inputs = [x.clone(), part(input.weight), part(input.row_scale), part(input.column_scale)];
-    let (graph, plan, kept_x, kept_out) = (graph.clone(), plan.clone(), x.tensor().clone(), out.clone());
-    Ok(tape.record(out, &inputs.each_ref(), move |g, sink| {
+    let (graph, plan) = (graph.clone(), plan.clone());
+    // The gradients of weights and scales need the input or the output; sums that are merely normalised keep neither.
+    let tracked = |var: Option<&Var>| var.is_some_and(Var::is_tracked);
+    let needs_x = tracked(input.weight) || tracked(input.column_scale);
+    let kept_x = needs_x.then(|| x.tensor().clone());
+    let kept_out = tracked(input.row_scale).then(|| out.clone());
+    tape.record(out, &inputs.each_ref(), move |g, sink| {
         let device = g.device().clone();
         if sink.wants(0) || sink.wants(3) {
-            let grad_x = kept_x.like("gradient of neighbour sums")?;
+            let grad_x = Tensor::uninit(&device, graph.num_src(), g.cols(), "gradient of neighbour sums")?;
             device.spmm(&Spmm {
                 graph: &graph,
                 direction: Direction::Transposed,
@@ -89,32 +94,32 @@ where
                 out: &grad_x,
                 plan: &plan(graph.offsets(Direction::Transposed), g.cols(), device.capabilities()),
             })?;
-            if let (true, Some(scale)) = (sink.wants(3), &column_scale) {
+            if let (true, Some(scale), Some(kept_x)) = (sink.wants(3), &column_scale, &kept_x) {
                 let grad = scale.like("gradient of a column scale")?;
-                device.row_dot(&grad_x, &kept_x, Some(scale), &grad)?;
+                device.row_dot(&grad_x, kept_x, Some(scale), &grad)?;
                 sink.give(3, grad)?;
             }
             sink.give(0, grad_x)?;
         }
-        if sink.wants(1) {
+        if let (true, Some(kept_x)) = (sink.wants(1), &kept_x) {
             let grad = Tensor::uninit(&device, graph.num_edges(), 1, "gradient of edge weights")?;
             device.sddmm(&Sddmm {
                 graph: &graph,
                 a: g,
-                b: &kept_x,
+                b: kept_x,
                 row_scale: row_scale.as_ref(),
                 column_scale: column_scale.as_ref(),
                 out: &grad,
             })?;
             sink.give(1, grad)?;
         }
-        if let (true, Some(scale)) = (sink.wants(2), &row_scale) {
+        if let (true, Some(scale), Some(kept_out)) = (sink.wants(2), &row_scale, &kept_out) {
             let grad = scale.like("gradient of a row scale")?;
-            device.row_dot(g, &kept_out, Some(scale), &grad)?;
+            device.row_dot(g, kept_out, Some(scale), &grad)?;
             sink.give(2, grad)?;
         }
         Ok(())
-    }))
+    })
 }
 
 /// The weighted in-degree `d_i = sum over edges k into i of weight_k`, `[num_dst, 1]`.

@@ -1,4 +1,4 @@
-use std::{cell::Cell, rc::Rc};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::backend::{BackendError, Buffer, Device, kernels::StepData};
 
@@ -7,7 +7,7 @@ use crate::backend::{BackendError, Buffer, Device, kernels::StepData};
 pub struct StepState {
     device: Device,
     buffer: Buffer,
-    data: Rc<Cell<StepData>>,
+    data: Arc<Mutex<StepData>>,
 }
 
 impl StepState {
@@ -18,7 +18,7 @@ impl StepState {
     pub fn new(device: &Device, seed: u64) -> Result<Self, BackendError> {
         let data = StepData { seed_low: seed as u32, seed_high: (seed >> 32) as u32, ..Default::default() };
         let buffer = device.allocate(size_of::<StepData>() / 4, "step state")?;
-        let state = Self { device: device.clone(), buffer, data: Rc::new(Cell::new(data)) };
+        let state = Self { device: device.clone(), buffer, data: Arc::new(Mutex::new(data)) };
         state.write()?;
         Ok(state)
     }
@@ -30,18 +30,19 @@ impl StepState {
     pub fn set(&self, step: u32, learning_rate: f32, beta1: f64, beta2: f64) -> Result<(), BackendError> {
         // In 64 bits: 1 - 0.999^t loses four digits in 32.
         let t = f64::from(step) + 1.0;
-        self.data.set(StepData {
+        let next = StepData {
             step,
             learning_rate,
             bias_correction1: (1.0 - beta1.powf(t)) as f32,
             bias_correction2_sqrt: (1.0 - beta2.powf(t)).sqrt() as f32,
-            ..self.data.get()
-        });
+            ..self.data()
+        };
+        *self.data.lock().unwrap_or_else(PoisonError::into_inner) = next;
         self.write()
     }
 
     fn write(&self) -> Result<(), BackendError> {
-        self.device.write(&self.buffer, bytemuck::cast_slice(&[self.data.get()]))
+        self.device.write(&self.buffer, bytemuck::cast_slice(&[self.data()]))
     }
 
     /// The memory that kernels read.
@@ -51,6 +52,6 @@ impl StepState {
 
     /// The current values.
     pub fn data(&self) -> StepData {
-        self.data.get()
+        *self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

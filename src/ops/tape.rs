@@ -1,4 +1,7 @@
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use super::{OpError, StepState};
 use crate::backend::{BackendError, Device, Tensor};
@@ -6,9 +9,13 @@ use crate::backend::{BackendError, Device, Tensor};
 /// Records operations so that their gradients can be computed.
 #[derive(Debug)]
 pub struct Tape {
+    /// Tells the variables of one tape from those of another.
+    number: usize,
     device: Device,
     /// Where dropout takes its randomness from; nothing is dropped without it.
     state: Option<StepState>,
+    /// The step that the state was at.
+    step: u32,
     recording: bool,
     records: RefCell<Vec<Record>>,
     parameters: RefCell<Vec<(usize, Var)>>,
@@ -20,10 +27,17 @@ pub struct Tape {
 #[derive(Clone, Debug)]
 pub struct Var {
     tensor: Tensor,
-    id: Option<usize>,
+    id: Option<VarId>,
 }
 
-type Backward = Box<dyn FnOnce(&Tensor, &mut Sink<'_>) -> Result<(), OpError>>;
+/// Which variable of which tape.
+#[derive(Clone, Copy, Debug)]
+struct VarId {
+    tape: usize,
+    index: usize,
+}
+
+type Backward = Box<dyn FnOnce(&Tensor, &mut Sink<'_>) -> Result<(), OpError> + Send>;
 
 struct Record {
     output: usize,
@@ -52,7 +66,12 @@ struct Gradient {
 
 /// The gradients of one loss.
 #[derive(Debug)]
-pub struct Gradients(Vec<Option<Gradient>>);
+pub struct Gradients {
+    tape: usize,
+    gradients: Vec<Option<Gradient>>,
+    /// The leaves of parameters, by their keys.
+    parameters: Vec<(usize, Var)>,
+}
 
 impl Tape {
     /// A tape for inference: nothing is recorded and nothing dropped.
@@ -71,8 +90,11 @@ impl Tape {
     }
 
     fn make(device: &Device, state: Option<StepState>, recording: bool) -> Self {
+        static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
         Self {
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             device: device.clone(),
+            step: state.as_ref().map_or(0, |s| s.data().step),
             state,
             recording,
             records: RefCell::default(),
@@ -104,7 +126,7 @@ impl Tape {
 
     /// A tensor whose gradient [`Gradients::of`] gives.
     pub fn leaf(&self, tensor: &Tensor) -> Var {
-        Var { tensor: tensor.clone(), id: self.recording.then(|| self.new_id()) }
+        Var { tensor: tensor.clone(), id: self.recording.then(|| VarId { tape: self.number, index: self.new_id() }) }
     }
 
     /// The leaf of a parameter, the same on every call with one `key`: shared weights gather all of their gradient.
@@ -122,23 +144,33 @@ impl Tape {
         self.next_id.replace(self.next_id.get() + 1)
     }
 
+    /// The place of a variable on this tape.
+    fn index_of(&self, var: &Var) -> Result<Option<usize>, OpError> {
+        match var.id {
+            Some(id) if id.tape != self.number => Err(OpError::Argument {
+                op: "the tape",
+                what: "a variable",
+                got: "one of another tape".into(),
+                expected: "one of this tape: make leaves and constants anew for every step".into(),
+            }),
+            id => Ok(id.map(|id| id.index)),
+        }
+    }
+
     /// Records an operation that made `output` from `inputs`. `backward` gets the gradient of the output and gives those of the inputs.
     pub(super) fn record(
         &self,
         output: Tensor,
         inputs: &[&Var],
-        backward: impl FnOnce(&Tensor, &mut Sink<'_>) -> Result<(), OpError> + 'static,
-    ) -> Var {
-        if !self.recording || inputs.iter().all(|v| v.id.is_none()) {
-            return Var { tensor: output, id: None };
+        backward: impl FnOnce(&Tensor, &mut Sink<'_>) -> Result<(), OpError> + Send + 'static,
+    ) -> Result<Var, OpError> {
+        let inputs = inputs.iter().map(|v| self.index_of(v)).collect::<Result<Vec<_>, _>>()?;
+        if !self.recording || inputs.iter().all(Option::is_none) {
+            return Ok(Var { tensor: output, id: None });
         }
-        let id = self.new_id();
-        self.records.borrow_mut().push(Record {
-            output: id,
-            inputs: inputs.iter().map(|v| v.id).collect(),
-            backward: Box::new(backward),
-        });
-        Var { tensor: output, id: Some(id) }
+        let index = self.new_id();
+        self.records.borrow_mut().push(Record { output: index, inputs, backward: Box::new(backward) });
+        Ok(Var { tensor: output, id: Some(VarId { tape: self.number, index }) })
     }
 
     /// The gradients of `loss`, a `[1, 1]` variable, towards every leaf.
@@ -157,10 +189,19 @@ impl Tape {
     /// If the shapes differ, or what the device reports.
     pub fn backward_from(self, output: &Var, gradient: Tensor) -> Result<Gradients, OpError> {
         super::error::expect("backward", "the gradient", &gradient, output.tensor.shape())?;
+        if let Some(state) = self.state.as_ref().filter(|s| s.data().step != self.step) {
+            return Err(OpError::Argument {
+                op: "backward",
+                what: "the step",
+                got: state.data().step.to_string(),
+                expected: format!("{}: begin the next step after the gradients of this one", self.step),
+            });
+        }
+        let output = self.index_of(output)?;
         let mut gradients: Vec<Option<Gradient>> = Vec::new();
         gradients.resize_with(self.next_id.get(), || None);
-        if let Some(id) = output.id {
-            gradients[id] = Some(Gradient { tensor: gradient, owned: false });
+        if let Some(index) = output {
+            gradients[index] = Some(Gradient { tensor: gradient, owned: false });
         }
         let mut records = self.records.into_inner();
         // Popping drops what an operation kept, so that its memory serves the gradients that follow.
@@ -169,7 +210,7 @@ impl Tape {
             let mut sink = Sink { inputs: &record.inputs, gradients: &mut gradients };
             (record.backward)(&gradient.tensor, &mut sink)?;
         }
-        Ok(Gradients(gradients))
+        Ok(Gradients { tape: self.number, gradients, parameters: self.parameters.into_inner() })
     }
 }
 
@@ -214,7 +255,13 @@ fn add_to(sum: Gradient, term: &Tensor) -> Result<Gradient, BackendError> {
 impl Gradients {
     /// The gradient of a leaf; `None` if it had no part in the loss.
     pub fn of(&self, var: &Var) -> Option<&Tensor> {
-        self.0.get(var.id?)?.as_ref().map(|g| &g.tensor)
+        let id = var.id.filter(|id| id.tape == self.tape)?;
+        self.gradients.get(id.index)?.as_ref().map(|g| &g.tensor)
+    }
+
+    /// The gradient of the parameter that [`Tape::parameter`] was given this key for.
+    pub fn of_parameter(&self, key: usize) -> Option<&Tensor> {
+        self.of(&self.parameters.iter().find(|(k, _)| *k == key)?.1)
     }
 }
 

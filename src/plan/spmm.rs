@@ -40,7 +40,7 @@ impl SpmmPlan {
         } else {
             (Mapping::FeatureParallel, quads.next_power_of_two().min(max_lanes), "features fill the lanes")
         };
-        Self { mapping, lanes, segment: Self::segment_bound(edges, lanes, caps), reason }
+        Self { mapping, lanes, segment: Self::segment_bound(edges, mean_degree, lanes, caps), reason }
     }
 
     /// The same with a given mapping, for comparison.
@@ -53,15 +53,14 @@ impl SpmmPlan {
             Mapping::FeatureParallel => (features.div_ceil(4) as u32).next_power_of_two().min(64),
             Mapping::NeighbourParallel => 8,
         };
-        let edges = offsets.last().copied().unwrap_or(0) as usize;
-        Self { mapping, lanes, segment: Self::segment_bound(edges, lanes, caps), reason: "the mapping was given" }
+        Self { mapping, lanes, reason: "the mapping was given", ..planned }
     }
 
-    /// A row may take as long as the whole launch takes in a perfect split, but no longer, and never less than 256 edges: a regular graph, whose
-    /// rows are all alike, is never cut, since no row of it exceeds its share.
-    fn segment_bound(edges: usize, lanes: u32, caps: &Capabilities) -> u32 {
+    /// A row may take as long as the whole launch takes in a perfect split, but no longer, and never less than 256 edges or twice the mean: a regular
+    /// graph, whose rows are all alike, is never cut.
+    fn segment_bound(edges: usize, mean_degree: u32, lanes: u32, caps: &Capabilities) -> u32 {
         let rows_in_flight = (caps.concurrent_workgroups * caps.workgroup_size / lanes.max(1)).max(1) as usize;
-        (edges.div_ceil(rows_in_flight)).clamp(256, 1 << 20) as u32
+        (edges.div_ceil(rows_in_flight)).clamp(256, 1 << 20).max(2 * mean_degree as usize) as u32
     }
 }
 
@@ -105,8 +104,8 @@ mod tests {
 
     #[test]
     fn only_rows_beyond_their_share_are_cut() {
-        for degree in [1, 16, 200] {
-            let plan = SpmmPlan::new(&offsets(100_000, degree, degree), 64, &caps());
+        for (rows, degree) in [(100_000, 1), (100_000, 16), (100_000, 200), (100, 1_000)] {
+            let plan = SpmmPlan::new(&offsets(rows, degree, degree), 64, &caps());
             assert!(plan.segment >= degree, "a regular graph of degree {degree}: {plan}");
         }
         let hub = SpmmPlan::new(&offsets(10_000, 4, 9_000), 64, &caps());

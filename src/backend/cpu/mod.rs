@@ -14,11 +14,10 @@ mod sddmm;
 mod spmm;
 mod threads;
 
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use super::{
-    Backend, BackendError, Buffer, DeviceInfo, DeviceKind, Indices, Memory, MemoryStats, ReadFuture,
-    Tensor,
+    Backend, BackendError, Buffer, DeviceInfo, DeviceKind, Indices, Memory, MemoryStats, ReadFuture, Tensor,
     kernels::StepData,
     pool::{Pool, Pooled},
 };
@@ -91,17 +90,24 @@ impl Memory for CpuBackend {
     }
 
     fn write(&self, buffer: &Buffer, words: &[u32]) -> Result<(), BackendError> {
-        write(buffer, "write")?[..words.len()].copy_from_slice(bytemuck::cast_slice(words));
+        let mut memory = write(buffer, "write")?;
+        let error = too_long(words.len(), &memory);
+        memory.get_mut(..words.len()).ok_or(error)?.copy_from_slice(bytemuck::cast_slice(words));
         Ok(())
     }
 
     fn fill(&self, buffer: &Buffer, words: usize, value: u32) -> Result<(), BackendError> {
-        write(buffer, "fill")?[..words].fill(f32::from_bits(value));
+        let mut memory = write(buffer, "fill")?;
+        let error = too_long(words, &memory);
+        memory.get_mut(..words).ok_or(error)?.fill(f32::from_bits(value));
         Ok(())
     }
 
     fn read<'a>(&'a self, buffer: &Buffer, words: usize) -> ReadFuture<'a> {
-        let copy = read(buffer, "read").map(|memory| bytemuck::cast_slice(&memory[..words]).to_vec());
+        let copy = read(buffer, "read").and_then(|memory| {
+            let part = memory.get(..words).ok_or_else(|| too_long(words, &memory))?;
+            Ok(bytemuck::cast_slice(part).to_vec())
+        });
         Box::pin(std::future::ready(copy))
     }
 
@@ -118,13 +124,32 @@ fn storage<'a>(buffer: &'a Buffer, kernel: &'static str) -> Result<&'a Storage, 
     buffer.downcast_ref::<Pooled<Storage>>().map(|pooled| &**pooled).ok_or(BackendError::WrongDevice(kernel))
 }
 
-/// Locks do not wait: a buffer that is both read and written by one kernel is an error, not a deadlock.
+/// Locks do not wait: a buffer that is both read and written by one kernel is an error, not a deadlock. A lock that a panic elsewhere has poisoned is as
+/// good as another: every kernel overwrites what it writes.
 fn read<'a>(buffer: &'a Buffer, kernel: &'static str) -> Result<RwLockReadGuard<'a, Vec<f32>>, BackendError> {
-    storage(buffer, kernel)?.try_read().map_err(|_| BackendError::Aliased(kernel))
+    match storage(buffer, kernel)?.try_read() {
+        Ok(guard) => Ok(guard),
+        Err(TryLockError::Poisoned(guard)) => Ok(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(BackendError::Aliased(kernel)),
+    }
 }
 
 fn write<'a>(buffer: &'a Buffer, kernel: &'static str) -> Result<RwLockWriteGuard<'a, Vec<f32>>, BackendError> {
-    storage(buffer, kernel)?.try_write().map_err(|_| BackendError::Aliased(kernel))
+    match storage(buffer, kernel)?.try_write() {
+        Ok(guard) => Ok(guard),
+        Err(TryLockError::Poisoned(guard)) => Ok(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(BackendError::Aliased(kernel)),
+    }
+}
+
+/// The error for more words than a buffer has.
+fn too_long(words: usize, memory: &[f32]) -> BackendError {
+    BackendError::TooLarge {
+        what: "a transfer".into(),
+        requested: words as u64 * 4,
+        limit: memory.len() as u64 * 4,
+        remedy: "allocate a buffer of that size",
+    }
 }
 
 /// A locked tensor to read from.

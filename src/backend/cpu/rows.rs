@@ -2,7 +2,13 @@ use super::{CpuBackend, Input, Output, write};
 use crate::backend::{BackendError, Indices, Tensor, kernels::RowKernels};
 
 impl RowKernels for CpuBackend {
-    unsafe fn row_dot(&self, a: &Tensor, b: &Tensor, divisor: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn row_dot(
+        &self,
+        a: &Tensor,
+        b: &Tensor,
+        divisor: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
         const KERNEL: &str = "row_dot";
         let work = a.words();
         let (a, b, divisor) = (Input::new(a, KERNEL)?, Input::new(b, KERNEL)?, Input::maybe(divisor, KERNEL)?);

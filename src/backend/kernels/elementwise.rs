@@ -2,7 +2,7 @@ use super::DropoutMask;
 use crate::backend::{BackendError, DeviceGraph, Tensor};
 
 /// A function of one number whose derivative can be read off its value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Unary {
     /// `max(x, 0)`.
     Relu,
@@ -22,7 +22,14 @@ impl Unary {
     /// The function.
     pub fn apply(self, x: f32) -> f32 {
         match self {
-            Self::Relu => x.max(0.0),
+            // Not `x.max(0.0)`, which turns NaN into 0 and hides it.
+            Self::Relu => {
+                if x <= 0.0 {
+                    0.0
+                } else {
+                    x
+                }
+            }
             Self::LeakyRelu(slope) => {
                 if x > 0.0 {
                     x

@@ -1,6 +1,6 @@
 use crate::backend::{BackendError, Tensor};
 
-/// `out = op(a) op(b) + bias`, or `out += op(a) op(b)`; `op` transposes where asked.
+/// `out = op(a) op(b) + bias`, or `out += op(a) op(b)`; `op` transposes where asked, at most one of the two.
 #[derive(Debug)]
 pub struct Gemm<'a> {
     /// `[m, k]`, or `[k, m]` transposed.

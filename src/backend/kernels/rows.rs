@@ -9,7 +9,13 @@ pub trait RowKernels {
     ///
     /// # Errors
     /// What the device reports.
-    unsafe fn row_dot(&self, a: &Tensor, b: &Tensor, divisor: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError>;
+    unsafe fn row_dot(
+        &self,
+        a: &Tensor,
+        b: &Tensor,
+        divisor: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<(), BackendError>;
 
     /// `out_r = x_r / max(|x_r|, epsilon)` with the Euclidean norm.
     ///

@@ -33,24 +33,23 @@ impl WgpuBackend {
         more: impl Fn(Dispatch<'a>, usize) -> Dispatch<'a>,
     ) -> Result<(), BackendError> {
         for rows in row_slices(out.rows(), &[out.stride()], self.capabilities.max_binding_bytes) {
-            let quads = (rows.len() * out.stride()).div_ceil(4);
-            let mut dispatch = Dispatch::new(variant).param("quads", quads).rows("out", out, rows.start, rows.len());
+            let words = rows.len() * out.stride();
+            let mut dispatch = Dispatch::new(variant).param("words", words).rows("out", out, rows.start, rows.len());
             for (name, tensor) in inputs {
                 dispatch = dispatch.rows(name, tensor, rows.start, rows.len());
             }
-            self.run(more(dispatch, rows.start).threads(quads))?;
+            self.run(more(dispatch, rows.start).threads(words.div_ceil(4)))?;
         }
         Ok(())
     }
 
     pub(super) fn fill_words(&self, buffer: &Buffer, words: usize, value: u32) -> Result<(), BackendError> {
         for slice in row_slices(words, &[1], self.capabilities.max_binding_bytes) {
-            let quads = slice.len().div_ceil(4);
             let dispatch = Dispatch::new(Variant::new(Kernel::Fill))
-                .param("quads", quads)
+                .param("words", slice.len())
                 .param("value", value as usize)
                 .words("out", buffer, slice.start, slice.len());
-            self.run(dispatch.threads(quads))?;
+            self.run(dispatch.threads(slice.len().div_ceil(4)))?;
         }
         Ok(())
     }
@@ -113,8 +112,7 @@ impl ElementwiseKernels for WgpuBackend {
         let columns = resident.array(pattern, Direction::Forward, Array::Columns)?;
         for edges in row_slices(pattern.num_edges(), &[1], self.capabilities.max_binding_bytes) {
             let dispatch = Dispatch::new(Variant::new(Kernel::DropoutSparse))
-                .param("quads", edges.len().div_ceil(4))
-                .param("entries", edges.len())
+                .param("words", edges.len())
                 .words("rows", rows.buffer(), edges.start, edges.len())
                 .words("columns", columns.buffer(), edges.start, edges.len())
                 .rows("values", values, edges.start, edges.len())

@@ -42,32 +42,37 @@ impl ErrorWatch {
         Err(error)
     }
 
-    /// Runs `f` and returns what the driver has against it.
+    /// Runs `f` and returns what the driver has against it. The browser answers only later; there, errors reach the device's own handler.
     pub(super) fn scoped<T>(
         &self,
         device: &wgpu::Device,
         out_of_memory: impl FnOnce() -> BackendError,
         f: impl FnOnce() -> T,
     ) -> Result<T, BackendError> {
-        let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
-        let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let value = f();
-        let (memory, validation) = (memory.pop(), validation.pop());
-        // Native drivers have answered by now. The browser answers later, to the console.
+        #[cfg(target_arch = "wasm32")]
+        {
+            let _ = (device, out_of_memory);
+            Ok(f())
+        }
         #[cfg(not(target_arch = "wasm32"))]
         {
+            use wgpu::ErrorFilter as Filter;
+
+            let internal = device.push_error_scope(Filter::Internal);
+            let validation = device.push_error_scope(Filter::Validation);
+            let memory = device.push_error_scope(Filter::OutOfMemory);
+            let value = f();
+            // Scopes close in the reverse order; native drivers have answered by now.
+            let (memory, validation, internal) = (memory.pop(), validation.pop(), internal.pop());
+            let (validation, internal) = (pollster::block_on(validation), pollster::block_on(internal));
             if pollster::block_on(memory).is_some() {
                 return Err(out_of_memory());
             }
-            if let Some(error) = pollster::block_on(validation) {
-                // Everything fails on a lost device; that it is lost is told by the next poll.
-                _ = device.poll(wgpu::PollType::Poll);
-                self.check()?;
-                return Err(BackendError::Driver(error.to_string()));
-            }
+            let Some(error) = validation.or(internal) else { return Ok(value) };
+            // Everything fails on a lost device; that it is lost is told by the next poll.
+            _ = device.poll(wgpu::PollType::Poll);
+            self.check()?;
+            Err(BackendError::Driver(error.to_string()))
         }
-        #[cfg(target_arch = "wasm32")]
-        drop((memory, validation, out_of_memory));
-        Ok(value)
     }
 }

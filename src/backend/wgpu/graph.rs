@@ -13,8 +13,11 @@ use crate::backend::{BackendError, DeviceGraph, Direction, Indices};
 #[derive(Debug, Default)]
 pub(super) struct ResidentGraph {
     arrays: Mutex<HashMap<(Direction, Array), Indices>>,
-    heavy: Mutex<HashMap<(Direction, u32, usize), Option<HeavyRows>>>,
+    heavy: Mutex<HashMap<HeavyKey, Option<HeavyRows>>>,
 }
+
+/// Direction, edges a segment, and the rows of the slice.
+type HeavyKey = (Direction, u32, Range<usize>);
 
 /// An array of a compressed graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,7 +78,7 @@ impl ResidentGraph {
         slice: &Range<usize>,
     ) -> Result<Option<HeavyRows>, BackendError> {
         let mut cache = self.heavy.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (direction, segment, slice.start);
+        let key = (direction, segment, slice.clone());
         if let Some(heavy) = cache.get(&key) {
             return Ok(heavy.clone());
         }
@@ -84,7 +87,7 @@ impl ResidentGraph {
         for row in slice.clone().filter(|&r| offsets[r + 1] - offsets[r] > segment) {
             let first = segments.len() as u32 / 2;
             for start in (offsets[row]..offsets[row + 1]).step_by(segment as usize) {
-                segments.extend([start, (start + segment).min(offsets[row + 1])]);
+                segments.extend([start, start.saturating_add(segment).min(offsets[row + 1])]);
             }
             rows.extend([(row - slice.start) as u32, first, segments.len() as u32 / 2, 0]);
         }

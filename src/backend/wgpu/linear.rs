@@ -22,9 +22,7 @@ impl LinearKernels for WgpuBackend {
         let limit = self.capabilities.max_binding_bytes;
         if args.transpose_a {
             // The rows of `a` (and of `b`) are steps of the sum: slices are added up.
-            let mut strides = vec![args.a.stride()];
-            strides.extend((!args.transpose_b).then_some(args.b.stride()));
-            for (i, rows) in row_slices(k, &strides, limit).into_iter().enumerate() {
+            for (i, rows) in row_slices(k, &[args.a.stride(), args.b.stride()], limit).into_iter().enumerate() {
                 let bias = args.bias.filter(|_| i == 0);
                 let part = Gemm { bias, accumulate: args.accumulate || i > 0, ..*args };
                 self.gemm_part(&part, m, n, 0, rows)?;

@@ -68,7 +68,6 @@ pub struct WgpuBackend {
     pool: Arc<Pool<GpuBuffer>>,
     staging: Arc<Pool<GpuBuffer>>,
     recorder: Mutex<Recorder>,
-    next_id: AtomicU64,
 }
 
 /// A buffer and the number that caches know it by.
@@ -76,6 +75,15 @@ pub struct WgpuBackend {
 struct GpuBuffer {
     raw: wgpu::Buffer,
     id: u64,
+}
+
+/// Ends a mapping, pending or done.
+struct Unmap<'a>(&'a wgpu::Buffer);
+
+impl Drop for Unmap<'_> {
+    fn drop(&mut self) {
+        self.0.unmap();
+    }
 }
 
 impl WgpuBackend {
@@ -126,8 +134,9 @@ impl WgpuBackend {
             });
         }
         let capabilities = Capabilities {
-            max_binding_bytes: limits.max_storage_buffer_binding_size,
-            max_buffer_bytes: limits.max_buffer_size,
+            // Shaders index with 32 bits, and slices start and end at multiples of 256 bytes.
+            max_binding_bytes: limits.max_storage_buffer_binding_size.min(1 << 32) & !255,
+            max_buffer_bytes: limits.max_buffer_size & !255,
             workgroup_size: 256,
             // No interface tells the number of multiprocessors: a software driver has a few threads, a large GPU some hundred workgroups in flight.
             concurrent_workgroups: if info.kind == DeviceKind::Cpu { 16 } else { 512 },
@@ -142,7 +151,6 @@ impl WgpuBackend {
             watch,
             pool: Pool::new(),
             staging: Pool::new(),
-            next_id: AtomicU64::new(0),
         })
     }
 
@@ -180,7 +188,9 @@ impl WgpuBackend {
         let out_of_memory =
             || BackendError::OutOfMemory { what: label.into(), requested: bytes, in_use: self.pool.stats().in_use };
         let raw = self.watch.scoped(&self.device, out_of_memory, || self.device.create_buffer(&descriptor))?;
-        Ok(GpuBuffer { raw, id: self.next_id.fetch_add(1, Ordering::Relaxed) })
+        // Numbered across devices, so that a buffer of another one is never taken for one of this.
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        Ok(GpuBuffer { raw, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
     }
 
     /// A buffer from the pool; memory kept for other sizes is freed before giving up.
@@ -192,6 +202,12 @@ impl WgpuBackend {
                 self.flush()?;
                 self.recorder().forget_bind_groups();
                 self.pool.trim();
+                self.staging.trim();
+                // What the last submission used is only freed when the device is seen to be done with it.
+                #[cfg(not(target_arch = "wasm32"))]
+                {
+                    _ = self.device.poll(wgpu::PollType::wait_indefinitely());
+                }
                 self.pool.take(bytes, make)
             }
             other => other,
@@ -224,7 +240,7 @@ impl Memory for WgpuBackend {
         }
         // Kernels read whole quads, so the size stays a multiple of 16 bytes even at the limit.
         let class = Pool::<GpuBuffer>::size_class(bytes);
-        let bytes = if class <= limit { class } else { bytes.next_multiple_of(256).min(limit) };
+        let bytes = if class <= limit { class } else { bytes.next_multiple_of(256) };
         Ok(Buffer::new(self.pooled(bytes, label)?))
     }
 
@@ -262,6 +278,8 @@ impl Memory for WgpuBackend {
 
             let (sender, receiver) = futures::channel::oneshot::channel();
             staging.raw.map_async(wgpu::MapMode::Read, ..bytes, move |result| _ = sender.send(result));
+            // However this ends, the buffer must not return to its pool mapped.
+            let _mapping = Unmap(&staging.raw);
             #[cfg(not(target_arch = "wasm32"))]
             if let Err(error) = self.device.poll(wgpu::PollType::wait_indefinitely()) {
                 self.watch.check()?;
@@ -276,8 +294,6 @@ impl Memory for WgpuBackend {
             }
             let view = staging.raw.get_mapped_range(..bytes).map_err(|e| BackendError::Driver(e.to_string()))?;
             let words = bytemuck::pod_collect_to_vec(&view[..]);
-            drop(view);
-            staging.raw.unmap();
             Ok(words)
         })
     }

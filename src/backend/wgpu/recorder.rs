@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     WgpuBackend,
+    shader::Binding,
     variants::{Flag, Variant},
 };
 use crate::backend::{BackendError, Buffer, Tensor};
@@ -93,7 +94,7 @@ struct Pipeline {
     raw: wgpu::ComputePipeline,
     layout: wgpu::BindGroupLayout,
     params: Vec<String>,
-    bindings: Vec<String>,
+    bindings: Vec<Binding>,
 }
 
 #[derive(Debug, Hash, PartialEq, Eq)]
@@ -275,11 +276,14 @@ impl Recorder {
     ) -> Result<wgpu::BindGroup, BackendError> {
         let mut buffers = Vec::with_capacity(pipeline.bindings.len());
         let mut bound = Vec::with_capacity(pipeline.bindings.len());
-        for name in &pipeline.bindings {
+        for Binding { name, written } in &pipeline.bindings {
             let binding = dispatch.bindings.iter().find(|(n, ..)| n == name);
             let &(_, buffer, offset, bytes) = binding.ok_or_else(|| incomplete(dispatch, "binding", name))?;
+            if *written && dispatch.bindings.iter().any(|(other, b, ..)| other != name && b.same(buffer)) {
+                return Err(BackendError::Aliased(dispatch.variant.file()));
+            }
             let gpu = backend.gpu(buffer)?;
-            let bytes = bytes.min(gpu.raw.size() - offset);
+            let bytes = bytes.min(gpu.raw.size().saturating_sub(offset));
             let limit = backend.capabilities.max_binding_bytes;
             if bytes > limit {
                 return Err(BackendError::TooLarge {

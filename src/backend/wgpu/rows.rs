@@ -9,7 +9,13 @@ use crate::backend::{BackendError, Indices, Tensor, kernels::RowKernels};
 const LANES: usize = 16;
 
 impl RowKernels for WgpuBackend {
-    unsafe fn row_dot(&self, a: &Tensor, b: &Tensor, divisor: Option<&Tensor>, out: &Tensor) -> Result<(), BackendError> {
+    unsafe fn row_dot(
+        &self,
+        a: &Tensor,
+        b: &Tensor,
+        divisor: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
         self.by_rows(Kernel::RowDot, a, LANES, |d, first, rows| {
             d.rows("a", a, first, rows)
                 .rows("b", b, first, rows)

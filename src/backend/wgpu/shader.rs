@@ -15,7 +15,15 @@ use std::fmt::Write;
 pub(super) struct Shader {
     pub(super) wgsl: String,
     pub(super) params: Vec<String>,
-    pub(super) bindings: Vec<String>,
+    pub(super) bindings: Vec<Binding>,
+}
+
+/// A storage binding.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Binding {
+    pub(super) name: String,
+    /// Whether the kernel writes to it.
+    pub(super) written: bool,
 }
 
 /// The files, by the names that `#include` and the table of kernels use.
@@ -54,7 +62,11 @@ pub(super) fn expand(file: &str, flags: &[&str], constants: &[(&str, u32)]) -> R
     Ok(Shader {
         wgsl,
         params: expansion.params.into_iter().map(|(name, _)| name).collect(),
-        bindings: expansion.bindings.into_iter().map(|(_, name, _)| name).collect(),
+        bindings: expansion
+            .bindings
+            .into_iter()
+            .map(|(access, name, _)| Binding { name, written: access == "read_write" })
+            .collect(),
     })
 }
 
@@ -114,7 +126,9 @@ mod tests {
     #[test]
     fn names_are_numbered_in_their_order() {
         let shader = expand("spmm", &["FEATURE_PARALLEL", "WEIGHTED", "ROW_SCALE"], &[]).unwrap();
-        assert_eq!(shader.bindings, ["offsets", "columns", "weight", "x", "row_scale", "out"]);
+        let names: Vec<&str> = shader.bindings.iter().map(|b| b.name.as_str()).collect();
+        assert_eq!(names, ["offsets", "columns", "weight", "x", "row_scale", "out"]);
+        assert!(shader.bindings.iter().all(|b| b.written == (b.name == "out")));
         assert!(shader.wgsl.contains("@binding(3) var<storage, read> weight: array<f32>;"));
         assert!(shader.wgsl.contains("@binding(6) var<storage, read_write> out: array<Chunk>;"));
         assert_eq!(shader.params[0], "tasks");

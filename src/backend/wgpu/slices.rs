@@ -25,7 +25,8 @@ pub(super) fn edge_slices(offsets: &[u32], strides: &[usize], limit: u64) -> Vec
     // An edge slice may start up to 63 edges early, to be aligned.
     let fitting_edges = (limit / 4) as usize - ROW_ALIGN;
     let mut slices = Vec::new();
-    for range in row_slices(offsets.len() - 1, strides, limit) {
+    // There is one offset more than there are rows.
+    for range in row_slices(offsets.len() - 1, strides, limit - 256) {
         let mut first = range.start;
         while first < range.end || slices.is_empty() {
             let last_edge = offsets[first] as usize + fitting_edges;

@@ -165,6 +165,10 @@ impl Variant {
 
     /// Switches `flag` on if `on`.
     pub(super) fn with(mut self, flag: Flag, on: bool) -> Self {
+        debug_assert!(
+            !on || self.spec().flags.contains(&flag) || self.spec().one_of.contains(&flag),
+            "{self:?} has no {flag:?}"
+        );
         self.flags |= u32::from(on) << flag as u32;
         self
     }
@@ -185,6 +189,11 @@ impl Variant {
 
     fn flags(self) -> impl Iterator<Item = Flag> {
         self.spec().flags.iter().chain(self.spec().one_of).copied().filter(move |&f| self.has(f))
+    }
+
+    /// The shader file.
+    pub(super) fn file(self) -> &'static str {
+        self.spec().file
     }
 
     /// A name for people: `spmm FEATURE_PARALLEL WEIGHTED`.
@@ -244,7 +253,8 @@ impl Variant {
         let scaled_apart = self.kernel != Kernel::SpmmMerge && self.has(Flag::Segmented) && self.has(Flag::RowScale);
         let positions_unused = self.has(Flag::Permuted) && !self.has(Flag::Weighted);
         let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
-        !(scaled_apart || positions_unused || biased_sum)
+        let both_transposed = self.has(Flag::TransposeA) && self.has(Flag::TransposeB);
+        !(scaled_apart || positions_unused || biased_sum || both_transposed)
     }
 }
 

@@ -1,4 +1,4 @@
-use std::{collections::HashMap, fs::File, io::Write, path::Path};
+use std::{collections::HashMap, path::Path};
 
 use safetensors::{Dtype, View, tensor};
 use serde_json::json;
@@ -69,19 +69,7 @@ pub fn save(dataset: &Dataset, path: &Path) -> Result<(), DataError> {
     let bytes =
         tensor::serialize(tensors(dataset).0, Some(metadata)).map_err(|e| io_error(std::io::Error::other(e)))?;
 
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    // Temporary files are private by default; a data set is as readable as any file that its owner writes.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder).map_err(io_error)?;
-    file.write_all(&bytes).and_then(|()| file.as_file().sync_all()).map_err(io_error)?;
-    file.persist(path).map_err(|e| io_error(e.error))?;
-    // The new name must reach the disk as well; only Unix opens folders for that.
-    if cfg!(unix) {
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error)?;
-    }
-    Ok(())
+    crate::files::write_atomically(path, &bytes).map_err(io_error)
 }
 
 fn metadata(dataset: &Dataset) -> String {

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Packs the program, the tests and what they read into bundle/hopwise.tar.xz, for a machine with a GPU but without a Rust toolchain:
+#
+#   scripts/bundle.sh                         here
+#   tar -xf hopwise.tar.xz && ./run-tests     there
+#
+# HOPWISE_GOLDENS and HOPWISE_DATA name folders of reference vectors and data sets to take along.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+rm -rf bundle
+mkdir -p bundle/hopwise/tests
+cargo build --release
+target=${CARGO_TARGET_DIR:-target}
+cp "$target/release/hopwise" bundle/hopwise/
+
+# Debug assertions stay on in these: the shaders keep their bounds checks.
+cargo test --no-run --package hopwise --tests --message-format=json 2>/dev/null |
+    sed -n 's/.*"target":{"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p' |
+    while read -r test; do
+        name=$(basename "$test")
+        strip -o "bundle/hopwise/tests/${name%-*}" "$test"
+    done
+cp -r tests/goldens bundle/hopwise/tests/
+if [[ -n ${HOPWISE_GOLDENS:-} ]]; then cp -rL "$HOPWISE_GOLDENS" bundle/hopwise/goldens; fi
+if [[ -n ${HOPWISE_DATA:-} ]]; then
+    mkdir -p bundle/hopwise/data
+    for set in cora planetoid; do cp -rL "$HOPWISE_DATA/$set" bundle/hopwise/data/; done
+fi
+
+cat >bundle/hopwise/run-tests <<'RUN'
+#!/usr/bin/env bash
+# Runs the tests that need a device, on this machine's GPU.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+export CARGO_MANIFEST_DIR=$PWD
+if [[ -d goldens ]]; then export HOPWISE_GOLDENS=$PWD/goldens; fi
+if [[ -d data ]]; then export HOPWISE_DATA=$PWD/data; fi
+failed=0
+./hopwise devices
+for test in golden kernels gradients training limits; do
+    "tests/$test" --nocapture || failed=1
+done
+exit $failed
+RUN
+chmod +x bundle/hopwise/run-tests
+chmod -R u+w bundle
+tar -C bundle/hopwise -cf - . | xz -T0 -3 >bundle/hopwise.tar.xz
+rm -r bundle/hopwise
+ls -l bundle/hopwise.tar.xz
