@@ -39,7 +39,13 @@ if [[ -d data ]]; then export HOPWISE_DATA=$PWD/data; fi
 failed=0
 ./hopwise devices
 for test in golden kernels gradients training limits; do
-    "tests/$test" --nocapture || failed=1
+    # Each in a process of its own, like cargo-nextest: what one does to a device is no concern of the others.
+    for name in $("tests/$test" --list --format=terse | sed -n 's/: test$//p'); do
+        log=$(timeout 120 "tests/$test" --exact "$name" --nocapture 2>&1) && status=ok || status="FAILED ($?)"
+        printf '%-9s %s::%s\n' "$status" "$test" "$name"
+        if [[ $status != ok ]]; then failed=1 && printf '%s\n' "$log"; fi
+        grep -h '^golden vectors' <<<"$log"
+    done
 done
 exit $failed
 RUN

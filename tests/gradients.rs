@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use hopwise::{
     Matrix,
@@ -16,27 +16,24 @@ use hopwise::{
 use support::{leaf, random, read};
 
 /// The devices that everything here is checked on.
-fn devices() -> &'static [Device] {
-    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
-    DEVICES.get_or_init(|| {
-        let mut devices = vec![Device::cpu()];
-        if cfg!(feature = "wgpu") {
-            devices.push(support::device("wgpu"));
+fn devices() -> Vec<Device> {
+    let mut devices = vec![Device::cpu()];
+    if cfg!(feature = "wgpu") {
+        devices.push(support::device("wgpu"));
+    }
+    // Memory from the pool is not zero in practice.
+    for device in &devices {
+        for rows in [1, 7, 50, 300, 2_000] {
+            drop(Tensor::full(device, rows, 1, f32::NAN, "dirt").unwrap());
         }
-        // Memory from the pool is not zero in practice.
-        for device in &devices {
-            for rows in [1, 7, 50, 300, 2_000] {
-                drop(Tensor::full(device, rows, 1, f32::NAN, "dirt").unwrap());
-            }
-        }
-        devices
-    })
+    }
+    devices
 }
 
 /// Compares the gradient of `sum(f(inputs) * upstream)` with differences along random directions.
 fn check(what: &str, inputs: &[Matrix], f: impl Fn(&Tape, &[Var]) -> Var) {
     for device in devices() {
-        check_on(device, what, inputs, &f);
+        check_on(&device, what, inputs, &f);
     }
 }
 

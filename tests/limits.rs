@@ -94,7 +94,7 @@ fn tensors_of_another_device_are_refused_wgpu() {
 
 #[test]
 fn buffers_of_another_gpu_device_are_refused_wgpu() {
-    let (one, two) = (support::device("wgpu"), support::device("wgpu"));
+    let (one, two) = (support::device("wgpu"), support::fresh_device("wgpu"));
     let x = Tensor::full(&one, 2, 2, 1.0, "x").unwrap();
     let out = Tensor::full(&two, 2, 2, 1.0, "out").unwrap();
     assert!(matches!(one.add(&x, &x, &out), Err(BackendError::WrongDevice(_))));
@@ -130,16 +130,6 @@ fn reading_recovers_from_an_error_that_was_not_ours_wgpu() {
 /// Edge features that are projected in many slices give what one slice gives.
 #[test]
 fn edge_features_are_projected_in_slices_wgpu() {
-    use hopwise::backend::wgpu::{WgpuBackend, WgpuOptions, wgpu};
-
-    let small = pollster::block_on(async {
-        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-        let adapter = instance.request_adapter(&Default::default()).await.expect("a wgpu adapter");
-        let required_limits = wgpu::Limits { max_storage_buffer_binding_size: 1 << 17, ..wgpu::Limits::default() };
-        let descriptor = wgpu::DeviceDescriptor { required_limits, ..Default::default() };
-        let (device, queue) = adapter.request_device(&descriptor).await.unwrap();
-        Device::new(WgpuBackend::from_device(device, queue, &WgpuOptions::default()).unwrap())
-    });
     let mut pick = SplitMix::stream(2, 0);
     let (src, dst) = (0..6_000).map(|_| (pick.below(400), pick.below(300))).unzip();
     let graph = Arc::new(Graph::from_edges(&hopwise::graph::EdgeList::new(400, 300, src, dst).unwrap()));
@@ -156,7 +146,7 @@ fn edge_features_are_projected_in_slices_wgpu() {
         results
     };
     let expected = run(&Device::cpu());
-    for (name, device) in [("whole", support::device("wgpu")), ("small bindings", small)] {
+    for (name, device) in [("whole", support::device("wgpu")), ("small bindings", support::small_bindings())] {
         for (i, (got, expected)) in run(&device).iter().zip(&expected).enumerate() {
             let error = support::relative_error(got.data(), expected.data());
             assert!(error < 2e-5, "{name}, result {i}: off by {error:.2e}");

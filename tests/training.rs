@@ -165,7 +165,7 @@ fn a_step_takes_no_memory_once_warm(backend: &str) {
     let task = Task::new();
     for kind in KINDS {
         for sparse in [false, true] {
-            let device = support::device(backend);
+            let device = support::fresh_device(backend);
             let mut trainer = task.trainer(&device, kind, 0, sparse);
             train(&mut trainer, 2);
             let before = device.memory();

@@ -1,5 +1,10 @@
 //! What the integration tests share.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, OnceLock, PoisonError},
+};
 
 use hopwise::{
     Matrix,
@@ -7,8 +12,16 @@ use hopwise::{
     ops::{Tape, Var},
 };
 
-/// The devices to test: the processor and, where it is compiled in, the first wgpu adapter. Without an adapter the wgpu tests fail and say how to get one.
+/// The device of a backend, one for all tests of a process: drivers run out of devices before a large suite runs out of cases.
 pub(crate) fn device(backend: &str) -> Device {
+    static DEVICES: Mutex<BTreeMap<String, Device>> = Mutex::new(BTreeMap::new());
+    // Opening a device may panic, and spoils nothing.
+    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    devices.entry(backend.to_owned()).or_insert_with(|| fresh_device(backend)).clone()
+}
+
+/// A device that no other test uses. Without an adapter the wgpu tests fail and say how to get one.
+pub(crate) fn fresh_device(backend: &str) -> Device {
     match backend {
         "cpu" => Device::cpu(),
         #[cfg(feature = "wgpu")]
@@ -17,6 +30,23 @@ pub(crate) fn device(backend: &str) -> Device {
         }
         other => panic!("no backend {other}"),
     }
+}
+
+/// A GPU device whose bindings hold 128 KiB, so that everything is cut: the application's own, as any user of the library may bring.
+#[cfg(feature = "wgpu")]
+pub(crate) fn small_bindings() -> Device {
+    use hopwise::backend::wgpu::{WgpuBackend, WgpuOptions, wgpu};
+
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    let open = async {
+        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+        let adapter = instance.request_adapter(&Default::default()).await.expect("a wgpu adapter");
+        let required_limits = wgpu::Limits { max_storage_buffer_binding_size: 1 << 17, ..wgpu::Limits::default() };
+        let descriptor = wgpu::DeviceDescriptor { required_limits, ..Default::default() };
+        let (device, queue) = adapter.request_device(&descriptor).await.unwrap();
+        Device::new(WgpuBackend::from_device(device, queue, &WgpuOptions::default()).unwrap())
+    };
+    DEVICE.get_or_init(|| pollster::block_on(open)).clone()
 }
 
 /// Random numbers in -1..1 that depend on the seed alone.
