@@ -2,7 +2,7 @@
 //!
 //! - [`Device`] and [`Tensor`] are what an application holds; the device is picked at run time.
 //! - [`Backend`] is what an implementation provides: memory, and one trait a kernel family in [`kernels`].
-//! - [`cpu`] has the plain Rust twin of every kernel; [`wgpu`](self::wgpu) runs WGSL on Vulkan, Metal, DX12 and WebGPU.
+//! - [`cpu`] has the plain Rust twin of every kernel; the `wgpu` module runs WGSL on Vulkan, Metal, DX12 and WebGPU.
 //!
 //! Operations enqueue and return; only reading back waits.
 
