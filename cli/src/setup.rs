@@ -86,7 +86,7 @@ impl PrepareArgs {
             Some(weights) if takes_weights && !self.no_edge_weights => {
                 if let Some(e) = weights.iter().position(|&w| w < 0.0) {
                     return Err(Failure::Data(format!(
-                        "edge {e} ({} -> {}) has the weight {}, but GCN's normalisation needs weights of 0 or more: use --no-edge-weights",
+                        "edge {e} ({} -> {}) has the weight {}, but the normalisation needs weights of 0 or more: use --no-edge-weights",
                         edges.src()[e],
                         edges.dst()[e],
                         weights[e]

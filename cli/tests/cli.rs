@@ -79,7 +79,7 @@ fn every_model_trains_and_its_weights_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let weights = folder.path().join("w.safetensors");
     let predictions = folder.path().join("p.csv");
-    for model in ["gcn", "sage", "gin"] {
+    for model in ["gcn", "sage", "gin", "cheb"] {
         let args = ["train", "sbm", "--backend", "cpu", "--model", model, "--epochs", "100", "--seed", "3", "--json"];
         let trained = json(&[args.as_slice(), &["--out", text(&weights)]].concat());
         assert!(trained["test_accuracy"].as_f64().unwrap() > 0.75, "{model}: {}", trained["test_accuracy"]);
@@ -181,7 +181,7 @@ fn graphs_without_edges_or_features_train() {
         d.edges = EdgeList::square(6, vec![], vec![]).unwrap();
         d.features = None;
     });
-    for model in ["gcn", "sage", "gin"] {
+    for model in ["gcn", "sage", "gin", "cheb"] {
         for backend in ["cpu", "wgpu"] {
             let args = ["train", text(&path), "--backend", backend, "--model", model, "--epochs", "5", "--json"];
             assert!(json(&args)["loss"].as_f64().unwrap().is_finite());

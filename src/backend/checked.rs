@@ -166,6 +166,38 @@ impl Device {
         unsafe { self.backend().sddmm(args) }
     }
 
+    /// Runs [`SoftmaxKernels::edge_softmax`](super::kernels::SoftmaxKernels::edge_softmax).
+    ///
+    /// # Errors
+    /// If there is not one row an edge, or what the device reports.
+    pub fn edge_softmax(&self, graph: &DeviceGraph, score: &Tensor, scale: f32, out: &Tensor) -> Checked {
+        let check = self.check("edge_softmax");
+        check.graph(graph)?;
+        check.alike([graph.num_edges(), score.cols().max(1)], &[("the scores", score), ("the output", out)])?;
+        // SAFETY: there is one row an edge, and at least one column.
+        unsafe { self.backend().edge_softmax(graph, score, scale, out) }
+    }
+
+    /// Runs [`SoftmaxKernels::edge_softmax_grad`](super::kernels::SoftmaxKernels::edge_softmax_grad).
+    ///
+    /// # Errors
+    /// If there is not one row an edge, or what the device reports.
+    pub fn edge_softmax_grad(
+        &self,
+        graph: &DeviceGraph,
+        weight: &Tensor,
+        grad: &Tensor,
+        scale: f32,
+        out: &Tensor,
+    ) -> Checked {
+        let check = self.check("edge_softmax_grad");
+        check.graph(graph)?;
+        let tensors = [("the weights", weight), ("the gradient", grad), ("the output", out)];
+        check.alike([graph.num_edges(), weight.cols().max(1)], &tensors)?;
+        // SAFETY: there is one row an edge, and at least one column.
+        unsafe { self.backend().edge_softmax_grad(graph, weight, grad, scale, out) }
+    }
+
     /// Runs [`Gemm`].
     ///
     /// # Errors
@@ -236,6 +268,28 @@ impl Device {
         self.check("add").alike(out.shape(), &[("a", a), ("b", b), ("the output", out)])?;
         // SAFETY: all tensors have one shape.
         unsafe { self.backend().add(a, b, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::mul`](super::kernels::ElementwiseKernels::mul).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn mul(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Checked {
+        self.check("mul").alike(out.shape(), &[("a", a), ("b", b), ("the output", out)])?;
+        // SAFETY: all tensors have one shape.
+        unsafe { self.backend().mul(a, b, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::combine`](super::kernels::ElementwiseKernels::combine).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn combine(&self, a: f32, x: &Tensor, y: Option<(f32, &Tensor)>, out: &Tensor) -> Checked {
+        let check = self.check("combine");
+        check.alike(out.shape(), &[("x", x), ("the output", out)])?;
+        check.maybe("y", y.map(|(_, y)| y), out.shape())?;
+        // SAFETY: all tensors have one shape.
+        unsafe { self.backend().combine(a, x, y, out) }
     }
 
     /// Runs [`ElementwiseKernels::add_row`](super::kernels::ElementwiseKernels::add_row).

@@ -19,6 +19,7 @@ pub trait Backend:
     + kernels::OptimKernels
     + kernels::RowKernels
     + kernels::SddmmKernels
+    + kernels::SoftmaxKernels
     + kernels::SpmmKernels
 {
 }

@@ -1,10 +1,11 @@
 //! Layers, models, optimisers, training and checkpoints.
 //!
 //! - [`Features`]: what a layer takes, dense or sparse.
-//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`]: layers with PyTorch Geometric's formulas and parameter names.
+//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`ChebConv`]: layers with PyTorch Geometric's formulas and parameter names.
 //! - [`Gnn`]: a stack of them, from a [`GnnBuilder`].
 //! - [`Adam`]: the optimiser; [`Trainer`]: full-batch training; [`checkpoint`]: weights in files.
 
+mod cheb;
 pub mod checkpoint;
 mod conv;
 mod error;
@@ -19,6 +20,7 @@ mod sage;
 mod sg;
 mod train;
 
+pub use cheb::{ChebConv, Laplacian};
 pub use conv::{Conv, ConvInput};
 pub use error::NnError;
 pub use features::{FeatureInput, Features};

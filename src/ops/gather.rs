@@ -55,13 +55,9 @@ fn select(tape: &Tape, x: &Var, selection: &RowSelection, direction: Direction) 
         })?;
         Ok(out)
     };
-    let back = match direction {
-        Direction::Forward => Direction::Transposed,
-        Direction::Transposed => Direction::Forward,
-    };
     let graph = selection.0.clone();
     let out = sum(x.tensor(), &graph, direction)?;
-    tape.record(out, &[x], move |g, sink| sink.give(0, sum(g, &graph, back)?))
+    tape.record(out, &[x], move |g, sink| sink.give(0, sum(g, &graph, direction.reversed())?))
 }
 
 /// The values of a graph's edges, `[edges, width]`, for the same graph with its loops: each edge keeps its own, new loops get `fill`.

@@ -25,6 +25,23 @@ impl ElementwiseKernels for CpuBackend {
         zip(out, "add", |at, o| o.iter_mut().zip(&a.all()[at..]).zip(&b.all()[at..]).for_each(|((o, a), b)| *o = a + b))
     }
 
+    unsafe fn mul(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        let (a, b) = (Input::new(a, "mul")?, Input::new(b, "mul")?);
+        zip(out, "mul", |at, o| o.iter_mut().zip(&a.all()[at..]).zip(&b.all()[at..]).for_each(|((o, a), b)| *o = a * b))
+    }
+
+    unsafe fn combine(&self, a: f32, x: &Tensor, y: Option<(f32, &Tensor)>, out: &Tensor) -> Result<(), BackendError> {
+        const KERNEL: &str = "combine";
+        let (x, b) = (Input::new(x, KERNEL)?, y.map_or(0.0, |(b, _)| b));
+        let y = Input::maybe(y.map(|(_, y)| y), KERNEL)?;
+        zip(out, KERNEL, |at, o| {
+            o.iter_mut().zip(&x.all()[at..]).for_each(|(o, v)| *o = a * v);
+            if let Some(y) = &y {
+                o.iter_mut().zip(&y.all()[at..]).for_each(|(o, v)| *o += b * v);
+            }
+        })
+    }
+
     unsafe fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         const KERNEL: &str = "add_row";
         let (x, row) = (Input::new(x, KERNEL)?, Input::new(row, KERNEL)?);

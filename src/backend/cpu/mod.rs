@@ -11,6 +11,7 @@ mod loss;
 mod optim;
 mod rows;
 mod sddmm;
+mod softmax;
 mod spmm;
 mod threads;
 

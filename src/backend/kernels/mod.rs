@@ -12,6 +12,7 @@ mod optim;
 mod random;
 mod rows;
 mod sddmm;
+mod softmax;
 mod spmm;
 
 pub use elementwise::{ElementwiseKernels, Unary};
@@ -24,4 +25,5 @@ pub(crate) use random::DropoutKey;
 pub use random::{DropoutMask, StepData, dropout_keeps, dropout_threshold};
 pub use rows::RowKernels;
 pub use sddmm::{Sddmm, SddmmKernels};
+pub use softmax::SoftmaxKernels;
 pub use spmm::{Spmm, SpmmKernels};

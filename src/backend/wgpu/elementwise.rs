@@ -17,6 +17,7 @@ impl Unary {
             Self::Elu(_) => Flag::Elu,
             Self::Sigmoid => Flag::Sigmoid,
             Self::Tanh => Flag::Tanh,
+            Self::Inverse => Flag::Inverse,
             Self::InverseSqrt => Flag::InverseSqrt,
         }
     }
@@ -68,6 +69,18 @@ impl ElementwiseKernels for WgpuBackend {
 
     unsafe fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         self.flat(Variant::new(Kernel::Add), &[("a", a), ("b", b)], out, |d, _| d)
+    }
+
+    unsafe fn mul(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        self.flat(Variant::new(Kernel::Mul), &[("a", a), ("b", b)], out, |d, _| d)
+    }
+
+    unsafe fn combine(&self, a: f32, x: &Tensor, y: Option<(f32, &Tensor)>, out: &Tensor) -> Result<(), BackendError> {
+        let variant = Variant::new(Kernel::Combine).with(Flag::WithY, y.is_some());
+        let mut inputs = vec![("x", x)];
+        inputs.extend(y.map(|(_, y)| ("y", y)));
+        let b = y.map_or(0.0, |(b, _)| b);
+        self.flat(variant, &inputs, out, |d, _| d.float("a", a).float("b", b))
     }
 
     unsafe fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {

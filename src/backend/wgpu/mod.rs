@@ -18,6 +18,7 @@ mod rows;
 mod sddmm;
 mod shader;
 mod slices;
+mod softmax;
 mod spmm;
 mod variants;
 

@@ -38,6 +38,7 @@ const FILES: &[(&str, &str)] = &[
     ("optim", include_str!("../../../shaders/optim.wgsl")),
     ("rows", include_str!("../../../shaders/rows.wgsl")),
     ("sddmm", include_str!("../../../shaders/sddmm.wgsl")),
+    ("softmax", include_str!("../../../shaders/softmax.wgsl")),
     ("spmm", include_str!("../../../shaders/spmm.wgsl")),
 ];
 

@@ -12,10 +12,13 @@ pub(super) enum Kernel {
     Argmax,
     BinaryCrossEntropy,
     ColumnSums,
+    Combine,
     Copy,
     CrossEntropy,
     Dropout,
     DropoutSparse,
+    EdgeSoftmax,
+    EdgeSoftmaxGrad,
     Fill,
     Gather,
     Gemm,
@@ -24,6 +27,7 @@ pub(super) enum Kernel {
     L2,
     L2Grad,
     MergeSplits,
+    Mul,
     RowDot,
     ScaleAdd,
     Scatter,
@@ -46,6 +50,7 @@ pub(super) enum Flag {
     Decoupled,
     Divisor,
     Elu,
+    Inverse,
     InverseSqrt,
     LeakyRelu,
     Permuted,
@@ -83,7 +88,8 @@ struct Spec {
     constant: Option<(&'static str, &'static [u32])>,
 }
 
-const FUNCTIONS: &[Flag] = &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::InverseSqrt];
+const FUNCTIONS: &[Flag] =
+    &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::Inverse, Flag::InverseSqrt];
 const SPMM: &[Flag] =
     &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
 
@@ -99,10 +105,13 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
     spec(Kernel::BinaryCrossEntropy, "loss", Some("BINARY_CROSS_ENTROPY"), &[]),
     spec(Kernel::ColumnSums, "linear", Some("COLUMN_SUMS"), &[Flag::Accumulate]),
+    spec(Kernel::Combine, "elementwise", Some("COMBINE"), &[Flag::WithY]),
     spec(Kernel::Copy, "gather", Some("COPY"), &[Flag::Scalar]),
     spec(Kernel::CrossEntropy, "loss", Some("CROSS_ENTROPY"), &[]),
     spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[]),
     spec(Kernel::DropoutSparse, "elementwise", Some("DROPOUT_SPARSE"), &[]),
+    spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[]),
+    spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[]),
     spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
     spec(Kernel::Gather, "gather", Some("GATHER"), &[Flag::Scalar]),
     Spec {
@@ -119,6 +128,7 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::L2, "rows", Some("L2"), &[]),
     spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[]),
     spec(Kernel::MergeSplits, "linear", Some("MERGE_SPLITS"), &[Flag::Bias, Flag::Accumulate]),
+    spec(Kernel::Mul, "elementwise", Some("MUL"), &[]),
     spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor]),
     spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::WithY]),
     spec(Kernel::Scatter, "gather", Some("SCATTER"), &[Flag::Scalar]),
@@ -141,6 +151,7 @@ impl Flag {
             Self::Decoupled => "DECOUPLED",
             Self::Divisor => "DIVISOR",
             Self::Elu => "ELU",
+            Self::Inverse => "INVERSE",
             Self::InverseSqrt => "INVERSE_SQRT",
             Self::LeakyRelu => "LEAKY_RELU",
             Self::Permuted => "PERMUTED",
