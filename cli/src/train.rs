@@ -281,6 +281,7 @@ impl Args {
             flag("edge_weights", !self.prepare.no_edge_weights),
             flag("multi_label", matches!(labels, Labels::Multi(_))),
             ("seed".to_owned(), self.seed.to_string()),
+            ("split".to_owned(), self.prepare.split.unwrap_or(0).to_string()),
         ])
     }
 

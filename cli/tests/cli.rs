@@ -250,6 +250,23 @@ fn wrong_input_is_told_apart_and_explained() {
 }
 
 #[test]
+fn a_split_is_chosen_and_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), |d| {
+        d.splits.push(Split { train: vec![0, 1, 3], val: vec![2], test: vec![4, 5] });
+    });
+    let weights = folder.path().join("w.safetensors");
+    let args = ["train", text(&path), "--backend", "cpu", "--epochs", "5", "--json", "--out", text(&weights)];
+    let sizes = |more: &[&str]| json(&[args.as_slice(), more].concat())["seeds"][0]["nodes"]["train"].clone();
+    assert_eq!(sizes(&[]), 2);
+    let second = json(&[args.as_slice(), &["--split", "1"]].concat());
+    assert_eq!(second["seeds"][0]["nodes"]["train"], 3);
+    let inferred = json(&["infer", text(&path), "--backend", "cpu", "--weights", text(&weights), "--json"]);
+    assert_eq!(inferred["test_accuracy"], second["test_accuracy"]);
+    refused(&["train", text(&path), "--split", "2"], 2, &["--split 2", "2 splits"]);
+}
+
+#[test]
 fn nothing_to_compute_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), |d| {

@@ -99,17 +99,11 @@ impl ElementwiseKernels for CpuBackend {
         let key = DropoutKey::new(&step_data(mask.state, KERNEL)?, mask.layer);
         let (threshold, scale) = (dropout_threshold(mask.p), 1.0 / (1.0 - mask.p));
         let values = Input::new(values, KERNEL)?;
-        let graph = pattern.host();
-        zip(out, KERNEL, |first, piece| {
-            let mut i = graph.offsets().partition_point(|&o| o as usize <= first).saturating_sub(1);
-            for (k, o) in (first..).zip(piece) {
-                while graph.offsets()[i + 1] as usize <= k {
-                    i += 1;
-                }
-                let kept = key.hash(i as u32, graph.columns()[k]) >= threshold;
-                *o = if kept { values.at(k) * scale } else { 0.0 };
-            }
-        })
+        threads::for_each_edge(pattern.host(), Output::new(out, KERNEL)?.all(), COST, |k, i, j, out| {
+            let kept = key.hash(i as u32, j as u32) >= threshold;
+            *out = if kept { values.at(k) * scale } else { 0.0 };
+        });
+        Ok(())
     }
 }
 
