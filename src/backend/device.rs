@@ -12,14 +12,17 @@ pub type ReadFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<u32>, BackendEr
 pub trait Backend:
     Memory
     + kernels::ElementwiseKernels
+    + kernels::GateKernels
     + kernels::GatherKernels
     + kernels::GineKernels
+    + kernels::HeadKernels
     + kernels::LinearKernels
     + kernels::LossKernels
     + kernels::OptimKernels
     + kernels::RowKernels
     + kernels::SddmmKernels
     + kernels::SpmmKernels
+    + kernels::TransformerKernels
 {
 }
 

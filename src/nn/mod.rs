@@ -1,7 +1,7 @@
 //! Layers, models, optimisers, training and checkpoints.
 //!
 //! - [`Features`]: what a layer takes, dense or sparse.
-//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`]: layers with PyTorch Geometric's formulas and parameter names.
+//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`TransformerConv`]: layers with PyTorch Geometric's formulas and parameter names.
 //! - [`Gnn`]: a stack of them, from a [`GnnBuilder`].
 //! - [`Adam`]: the optimiser; [`Trainer`]: full-batch training; [`checkpoint`]: weights in files.
 
@@ -18,6 +18,7 @@ mod parameter;
 mod sage;
 mod sg;
 mod train;
+mod transformer;
 
 pub use conv::{Conv, ConvInput};
 pub use error::NnError;
@@ -31,3 +32,4 @@ pub use parameter::{Initializer, Module, Parameter, Visitor};
 pub use sage::{Aggregation, SageConv, SageOptions};
 pub use sg::SgConv;
 pub use train::{Targets, Trainer, accuracy};
+pub use transformer::{TransformerConv, TransformerOptions};
