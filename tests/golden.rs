@@ -18,7 +18,7 @@ use hopwise::{
     graph::{EdgeList, Graph},
     nn::{
         Aggregation, ChebConv, Conv, ConvInput, FeatureInput, Features, GcnConv, GcnOptions, GinConv, GineConv,
-        Initializer, Laplacian, SageConv, SageOptions, SgConv,
+        Initializer, Laplacian, SageConv, SageOptions, SgConv, TransformerConv, TransformerOptions,
     },
     ops::{self, SpmmInput, Tape, Var},
     plan::{Capabilities, Mapping, SpmmPlan},
@@ -71,7 +71,7 @@ fn run_all(backend: &str) {
     }
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
     // The committed vectors alone have this many for the layers that exist.
-    assert!(passed.len() >= 49, "only {} cases ran: {passed:?}", passed.len());
+    assert!(passed.len() >= 69, "only {} cases ran: {passed:?}", passed.len());
 }
 
 enum Outcome {
@@ -205,6 +205,18 @@ impl Case {
             "GINConv" => Box::new(GinConv::new(&mut init, in_width, width("h"), width("o")).unwrap()),
             "GINEConv" => {
                 Box::new(GineConv::new(&mut init, in_width, width("h"), width("o"), width("edge_dim")).unwrap())
+            }
+            "TransformerConv" => {
+                let options = TransformerOptions {
+                    heads: width("heads"),
+                    concat: self.flag("concat", true),
+                    beta: self.flag("beta", false),
+                    dropout: 0.0,
+                    edge_width: self.arg("edge_dim").as_u64().unwrap_or(0) as usize,
+                    bias: self.flag("bias", true),
+                    root_weight: self.flag("root_weight", true),
+                };
+                Box::new(TransformerConv::new(&mut init, in_width, width("out_channels"), options).unwrap())
             }
             "SGConv" => Box::new(SgConv::new(&mut init, in_width, out_width, width("K") as u32).unwrap()),
             other => return Ok(Outcome::NotRun(format!("{other} does not exist yet"))),

@@ -2,9 +2,12 @@
 
 use super::{
     BackendError, Buffer, Device, DeviceGraph, DeviceInfo, Direction, Indices, MemoryStats, ReadFuture, Tensor,
-    kernels::{AdamUpdate, DropoutMask, Gemm, GineBackward, GineForward, Sddmm, Spmm, Unary},
+    kernels::{
+        AdamUpdate, Attention, DropoutMask, Gate, GateBackward, Gemm, GineBackward, GineForward, Sddmm, Spmm,
+        TransformerBackward, TransformerForward, Unary,
+    },
 };
-use crate::plan::Capabilities;
+use crate::plan::{AttentionPlan, Capabilities};
 
 /// Collects what a kernel's arguments must fulfil.
 struct Check<'a> {
@@ -505,9 +508,182 @@ impl Device {
         // SAFETY: there is one output a row, and a first column to start from.
         unsafe { self.backend().argmax(x, out) }
     }
+
+    /// Runs [`TransformerForward`].
+    ///
+    /// # Errors
+    /// If a shape or the plan does not fit, or what the device reports.
+    pub fn transformer(&self, args: &TransformerForward<'_>) -> Checked {
+        let check = self.check("transformer");
+        check.attention(&args.input)?;
+        check.attention_plan(&args.input, args.plan)?;
+        check.tensor("the output", args.out, args.input.q.shape())?;
+        check.tensor("the log-sum-exp", args.logsumexp, [args.out.rows(), args.input.heads])?;
+        // SAFETY: every shape fits the graph, which was validated when it was built, and the plan the shapes.
+        unsafe { self.backend().transformer(args) }
+    }
+
+    /// Runs [`TransformerBackward`].
+    ///
+    /// # Errors
+    /// If a shape or a plan does not fit, or what the device reports.
+    pub fn transformer_grad(&self, args: &TransformerBackward<'_>) -> Checked {
+        let check = self.check("transformer_grad");
+        let input = &args.input;
+        check.attention(input)?;
+        check.attention_plan(input, args.plan)?;
+        check.attention_plan(input, args.transposed_plan)?;
+        let of_destinations =
+            [("the gradient", args.g), ("the output", args.out), ("the queries' gradient", args.grad_q)];
+        check.alike(input.q.shape(), &of_destinations)?;
+        check.tensor("the log-sum-exp", args.logsumexp, [input.q.rows(), input.heads])?;
+        check.alike(input.k.shape(), &[("the keys' gradient", args.grad_k), ("the values' gradient", args.grad_v)])?;
+        let no_attributes = args.grad_attr.is_some() && input.attr.is_none();
+        check.argument("the attributes' gradient", no_attributes, "given", "none without attributes")?;
+        check.maybe("the attributes' gradient", args.grad_attr, [input.graph.num_edges(), input.attributes()])?;
+        // SAFETY: every shape fits the graph, which was validated when it was built, and the plans the shapes.
+        unsafe { self.backend().transformer_grad(args) }
+    }
+
+    /// Runs [`HeadKernels::extend_heads`](super::kernels::HeadKernels::extend_heads).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn extend_heads(&self, heads: usize, x: &Tensor, weight: &Tensor, out: &Tensor) -> Checked {
+        let check = self.check("extend_heads");
+        let channels = check.heads(heads, x.cols())?;
+        check.tensor("x", x, x.shape())?;
+        check.tensor("the weight", weight, [heads * channels, weight.cols()])?;
+        check.tensor("the output", out, [x.rows(), heads * (channels + weight.cols())])?;
+        // SAFETY: the columns are those of the heads, before and after.
+        unsafe { self.backend().extend_heads(heads, x, weight, out) }
+    }
+
+    /// Runs [`HeadKernels::fold_heads`](super::kernels::HeadKernels::fold_heads).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn fold_heads(&self, heads: usize, x: &Tensor, weight: &Tensor, out: &Tensor) -> Checked {
+        let check = self.check("fold_heads");
+        let channels = check.heads(heads, out.cols())?;
+        check.tensor("x", x, [out.rows(), heads * (channels + weight.cols())])?;
+        check.tensor("the weight", weight, [heads * channels, weight.cols()])?;
+        check.tensor("the output", out, out.shape())?;
+        // SAFETY: the columns are those of the heads, before and after.
+        unsafe { self.backend().fold_heads(heads, x, weight, out) }
+    }
+
+    /// Runs [`HeadKernels::head_blocks`](super::kernels::HeadKernels::head_blocks).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn head_blocks(&self, heads: usize, x: &Tensor, out: &Tensor) -> Checked {
+        let check = self.check("head_blocks");
+        let channels = check.heads(heads, out.rows())?;
+        check.tensor("x", x, [out.rows(), heads * (channels + out.cols())])?;
+        check.tensor("the output", out, out.shape())?;
+        // SAFETY: the rows and columns are those of the heads.
+        unsafe { self.backend().head_blocks(heads, x, out) }
+    }
+
+    /// Runs [`HeadKernels::mean_heads`](super::kernels::HeadKernels::mean_heads).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn mean_heads(&self, heads: usize, x: &Tensor, out: &Tensor) -> Checked {
+        let check = self.check("mean_heads");
+        let channels = check.heads(heads, x.cols())?;
+        check.tensor("x", x, x.shape())?;
+        check.tensor("the output", out, [x.rows(), channels])?;
+        // SAFETY: the columns are those of the heads.
+        unsafe { self.backend().mean_heads(heads, x, out) }
+    }
+
+    /// Runs [`HeadKernels::spread_heads`](super::kernels::HeadKernels::spread_heads).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn spread_heads(&self, heads: usize, x: &Tensor, out: &Tensor) -> Checked {
+        let check = self.check("spread_heads");
+        let channels = check.heads(heads, out.cols())?;
+        check.tensor("x", x, [out.rows(), channels])?;
+        check.tensor("the output", out, out.shape())?;
+        // SAFETY: the columns are those of the heads.
+        unsafe { self.backend().spread_heads(heads, x, out) }
+    }
+
+    /// Runs [`Gate`].
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn gate(&self, args: &Gate<'_>) -> Checked {
+        let check = self.check("gate");
+        let [rows, cols] = args.x.shape();
+        check.alike([rows, cols], &[("x", args.x), ("r", args.r), ("the output", args.out)])?;
+        check.tensor("the weight", args.weight, [1, 3 * cols])?;
+        check.tensor("the gates", args.b, [rows, 1])?;
+        // SAFETY: all matrices have one shape, with one gate a row and three weights a column.
+        unsafe { self.backend().gate(args) }
+    }
+
+    /// Runs [`GateBackward`].
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn gate_grad(&self, args: &GateBackward<'_>) -> Checked {
+        let check = self.check("gate_grad");
+        let [rows, cols] = args.x.shape();
+        let matrices = [("x", args.x), ("r", args.r), ("the gradient", args.g), ("x's gradient", args.grad_x)];
+        check.alike([rows, cols], &matrices)?;
+        check.tensor("r's gradient", args.grad_r, [rows, cols])?;
+        check.tensor("the weight", args.weight, [1, 3 * cols])?;
+        check.alike([rows, 1], &[("the gates", args.b), ("the slopes", args.z)])?;
+        // SAFETY: all matrices have one shape, with one gate and slope a row and three weights a column.
+        unsafe { self.backend().gate_grad(args) }
+    }
+
+    /// Runs [`GateKernels::gate_weight`](super::kernels::GateKernels::gate_weight).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn gate_weight(&self, u: &Tensor, t: &Tensor, out: &Tensor) -> Checked {
+        let check = self.check("gate_weight");
+        check.alike([1, u.cols()], &[("u", u), ("t", t)])?;
+        check.tensor("the output", out, [1, 3 * u.cols()])?;
+        // SAFETY: both rows have one width, and the output is three times as wide.
+        unsafe { self.backend().gate_weight(u, t, out) }
+    }
 }
 
 impl Check<'_> {
+    /// Channels of a head, of which there is at least one of at least one channel.
+    fn heads(&self, heads: usize, columns: usize) -> Result<usize, BackendError> {
+        let wrong = heads == 0 || columns == 0 || !columns.is_multiple_of(heads.max(1));
+        self.argument("the number of heads", wrong, heads, format_args!("a divisor of {columns} columns"))?;
+        Ok(columns / heads)
+    }
+
+    /// What attention is computed from.
+    fn attention(&self, args: &Attention<'_>) -> Checked {
+        self.graph(args.graph)?;
+        self.heads(args.heads, args.k.cols())?;
+        let (num_dst, num_src) = (args.graph.num_dst(), args.graph.num_src());
+        self.tensor("the queries", args.q, [num_dst, args.heads * args.width()])?;
+        self.alike([num_src, args.k.cols()], &[("the keys", args.k), ("the values", args.v)])?;
+        self.maybe("the edge attributes", args.attr, [args.graph.num_edges(), args.attributes().max(1)])
+    }
+
+    fn attention_plan(&self, args: &Attention<'_>, plan: &AttentionPlan) -> Checked {
+        let most = self.device.capabilities().workgroup_size;
+        let wrong = !plan.lanes.is_power_of_two() || plan.lanes > most;
+        self.argument("lanes a head", wrong, plan.lanes, format_args!("a power of two up to {most}"))?;
+        self.argument("chunks a lane", ![1, 4].contains(&plan.registers), plan.registers, "1 or 4")?;
+        let aligned = args.channels().is_multiple_of(4) && args.attributes().is_multiple_of(4);
+        let wrong = plan.chunk != 1 && !(plan.chunk == 4 && aligned);
+        self.argument("channels a chunk", wrong, plan.chunk, "1, or 4 where heads are aligned")?;
+        self.argument("edges a segment", plan.segment == 0, 0, "at least 1")
+    }
+
     /// What all losses ask for; rows without columns have none.
     fn loss(&self, x: &Tensor, weight: &Tensor, losses: &Tensor, grad: &Tensor) -> Checked {
         self.tensor("x", x, [x.rows(), x.cols().max(1)])?;

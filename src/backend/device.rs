@@ -12,8 +12,10 @@ pub type ReadFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<u32>, BackendEr
 pub trait Backend:
     Memory
     + kernels::ElementwiseKernels
+    + kernels::GateKernels
     + kernels::GatherKernels
     + kernels::GineKernels
+    + kernels::HeadKernels
     + kernels::LinearKernels
     + kernels::LossKernels
     + kernels::OptimKernels
@@ -21,6 +23,7 @@ pub trait Backend:
     + kernels::SddmmKernels
     + kernels::SoftmaxKernels
     + kernels::SpmmKernels
+    + kernels::TransformerKernels
 {
 }
 

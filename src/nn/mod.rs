@@ -1,7 +1,8 @@
 //! Layers, models, optimisers, training and checkpoints.
 //!
 //! - [`Features`]: what a layer takes, dense or sparse.
-//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`ChebConv`]: layers with PyTorch Geometric's formulas and parameter names.
+//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`ChebConv`],
+//!   [`TransformerConv`]: layers with PyTorch Geometric's formulas and parameter names.
 //! - [`Gnn`]: a stack of them, from a [`GnnBuilder`].
 //! - [`Adam`]: the optimiser; [`Trainer`]: full-batch training; [`checkpoint`]: weights in files.
 
@@ -19,6 +20,7 @@ mod parameter;
 mod sage;
 mod sg;
 mod train;
+mod transformer;
 
 pub use cheb::{ChebConv, Laplacian};
 pub use conv::{Conv, ConvInput};
@@ -33,3 +35,4 @@ pub use parameter::{Initializer, Module, Parameter, Visitor};
 pub use sage::{Aggregation, SageConv, SageOptions};
 pub use sg::SgConv;
 pub use train::{Targets, Trainer, accuracy};
+pub use transformer::{TransformerConv, TransformerOptions};

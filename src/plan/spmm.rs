@@ -27,9 +27,7 @@ pub struct SpmmPlan {
 impl SpmmPlan {
     /// Plans a sum over rows of `offsets` of `features` columns.
     pub fn new(offsets: &[u32], features: usize, caps: &Capabilities) -> Self {
-        let rows = offsets.len().saturating_sub(1);
-        let edges = offsets.last().copied().unwrap_or(0) as usize;
-        let mean_degree = edges.div_ceil(rows.max(1)) as u32;
+        let (_, mean_degree) = edges_and_mean(offsets);
         let quads = features.div_ceil(4) as u32;
         let max_lanes = caps.workgroup_size.min(64);
         let (mapping, lanes, reason) = if quads <= 2 && mean_degree >= 4 {
@@ -40,7 +38,7 @@ impl SpmmPlan {
         } else {
             (Mapping::FeatureParallel, quads.next_power_of_two().min(max_lanes), "features fill the lanes")
         };
-        Self { mapping, lanes, segment: Self::segment_bound(edges, mean_degree, lanes, caps), reason }
+        Self { mapping, lanes, segment: Self::segment_bound(offsets, lanes, caps), reason }
     }
 
     /// The same with a given mapping, for comparison.
@@ -58,10 +56,17 @@ impl SpmmPlan {
 
     /// A row may take as long as the whole launch takes in a perfect split, but no longer, and never less than 256 edges or twice the mean: a regular
     /// graph, whose rows are all alike, is never cut.
-    fn segment_bound(edges: usize, mean_degree: u32, lanes: u32, caps: &Capabilities) -> u32 {
+    pub(super) fn segment_bound(offsets: &[u32], lanes: u32, caps: &Capabilities) -> u32 {
+        let (edges, mean_degree) = edges_and_mean(offsets);
         let rows_in_flight = (caps.concurrent_workgroups * caps.workgroup_size / lanes.max(1)).max(1) as usize;
         (edges.div_ceil(rows_in_flight)).clamp(256, 1 << 20).max(2 * mean_degree as usize) as u32
     }
+}
+
+/// The number of edges, and the mean number of a row, rounded up.
+fn edges_and_mean(offsets: &[u32]) -> (usize, u32) {
+    let edges = offsets.last().copied().unwrap_or(0) as usize;
+    (edges, edges.div_ceil(offsets.len().saturating_sub(1).max(1)) as u32)
 }
 
 impl fmt::Display for SpmmPlan {

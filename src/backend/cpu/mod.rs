@@ -4,8 +4,10 @@
 //! Work is cut by rows and every row is summed in edge order by one thread, so the bits do not depend on the number of threads.
 
 mod elementwise;
+mod gate;
 mod gather;
 mod gine;
+mod heads;
 mod linear;
 mod loss;
 mod optim;
@@ -14,6 +16,7 @@ mod sddmm;
 mod softmax;
 mod spmm;
 mod threads;
+mod transformer;
 
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
@@ -209,6 +212,15 @@ impl<'a> Output<'a> {
     fn for_each_row(&mut self, work: usize, f: impl Fn(usize, &mut [f32]) + Sync) {
         let (cols, stride, words) = (self.cols, self.stride, self.words);
         threads::for_each_row(&mut self.memory[..words], stride, work, |r, row| f(r, &mut row[..cols]));
+    }
+
+    /// Calls `f(r, row, row of the other)` for every row of two tensors of as many rows, `work` being the number of operations in all.
+    fn for_each_row_with(&mut self, other: &mut Self, work: usize, f: impl Fn(usize, &mut [f32], &mut [f32]) + Sync) {
+        let (words, other_words, cols, other_cols) = (self.words, other.words, self.cols, other.cols);
+        let (rows, others) = (&mut self.memory[..words], &mut other.memory[..other_words]);
+        threads::for_each_row_pair((rows, self.stride), (others, other.stride), work, |r, row, other| {
+            f(r, &mut row[..cols], &mut other[..other_cols]);
+        });
     }
 }
 

@@ -35,6 +35,32 @@ pub(super) fn for_each_row(data: &mut [f32], stride: usize, work: usize, f: impl
     data.chunks_exact_mut(stride).enumerate().for_each(|(r, row)| f(r, row));
 }
 
+/// Calls `f(r, row, other row)` for every row of two matrices of as many rows, each with its stride; `work` is the number of operations in all.
+pub(super) fn for_each_row_pair(
+    (data, stride): (&mut [f32], usize),
+    (other, other_stride): (&mut [f32], usize),
+    work: usize,
+    f: impl Fn(usize, &mut [f32], &mut [f32]) + Sync,
+) {
+    if data.is_empty() {
+        return;
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    if work >= SERIAL_WORK {
+        use rayon::prelude::*;
+        let rows = (data.len() / stride).div_ceil(8 * count()).max(1);
+        let pieces = data.par_chunks_mut(rows * stride).zip(other.par_chunks_mut(rows * other_stride));
+        pieces.enumerate().for_each(|(chunk, (piece, other))| {
+            let pairs = piece.chunks_exact_mut(stride).zip(other.chunks_exact_mut(other_stride));
+            pairs.enumerate().for_each(|(r, (row, other))| f(chunk * rows + r, row, other));
+        });
+        return;
+    }
+    let _ = work;
+    let pairs = data.chunks_exact_mut(stride).zip(other.chunks_exact_mut(other_stride));
+    pairs.enumerate().for_each(|(r, (row, other))| f(r, row, other));
+}
+
 /// Cuts `data` into pieces and calls `f(first, piece)`; `cost` is the number of operations an entry.
 pub(super) fn for_each_piece(data: &mut [f32], cost: usize, f: impl Fn(usize, &mut [f32]) + Sync) {
     #[cfg(not(target_arch = "wasm32"))]

@@ -4,8 +4,10 @@
 //! order that depends on nothing but the shapes and the plan, so that two runs on one device give the same bits.
 
 mod elementwise;
+mod gate;
 mod gather;
 mod gine;
+mod heads;
 mod linear;
 mod loss;
 mod optim;
@@ -14,10 +16,13 @@ mod rows;
 mod sddmm;
 mod softmax;
 mod spmm;
+mod transformer;
 
 pub use elementwise::{ElementwiseKernels, Unary};
+pub use gate::{Gate, GateBackward, GateKernels};
 pub use gather::GatherKernels;
 pub use gine::{GineBackward, GineForward, GineKernels};
+pub use heads::HeadKernels;
 pub use linear::{Gemm, LinearKernels};
 pub use loss::LossKernels;
 pub use optim::{AdamUpdate, OptimKernels};
@@ -27,3 +32,4 @@ pub use rows::RowKernels;
 pub use sddmm::{Sddmm, SddmmKernels};
 pub use softmax::SoftmaxKernels;
 pub use spmm::{Spmm, SpmmKernels};
+pub use transformer::{Attention, TransformerBackward, TransformerForward, TransformerKernels};

@@ -139,7 +139,7 @@ impl ElementwiseKernels for WgpuBackend {
 
 impl<'a> Dispatch<'a> {
     /// What a dropout mask consists of. The state is a buffer of its own that outlives the launch: it is bound by handle.
-    fn mask(self, mask: &DropoutMask<'a>) -> Self {
+    pub(super) fn mask(self, mask: &DropoutMask<'a>) -> Self {
         self.param("layer", mask.layer as usize)
             .param("threshold", dropout_threshold(mask.p) as usize)
             .float("scale", 1.0 / (1.0 - mask.p))

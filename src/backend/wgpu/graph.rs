@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::WgpuBackend;
+use super::{
+    WgpuBackend,
+    topology::{Topology, TopologyKey},
+};
 use crate::backend::{BackendError, DeviceGraph, Direction, Indices};
 
 /// What the backend keeps for a graph.
@@ -14,6 +17,7 @@ use crate::backend::{BackendError, DeviceGraph, Direction, Indices};
 pub(super) struct ResidentGraph {
     arrays: Mutex<HashMap<(Direction, Array), Indices>>,
     heavy: Mutex<HashMap<HeavyKey, Option<HeavyRows>>>,
+    topologies: Mutex<HashMap<TopologyKey, Arc<Topology>>>,
 }
 
 /// Direction, edges a segment, and the rows of the slice.
@@ -67,6 +71,17 @@ impl ResidentGraph {
         };
         arrays.insert((direction, array), indices.clone());
         Ok(indices)
+    }
+
+    /// The edges as attention reads them.
+    pub(super) fn topology(&self, graph: &DeviceGraph, key: TopologyKey) -> Result<Arc<Topology>, BackendError> {
+        let mut topologies = self.topologies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(topology) = topologies.get(&key) {
+            return Ok(topology.clone());
+        }
+        let topology = Arc::new(Topology::new(graph, &key)?);
+        topologies.insert(key, topology.clone());
+        Ok(topology)
     }
 
     /// The rows in `slice` of more than `segment` edges, if any.

@@ -7,9 +7,11 @@
 mod adapter;
 mod elementwise;
 mod errors;
+mod gate;
 mod gather;
 mod gine;
 mod graph;
+mod heads;
 mod linear;
 mod loss;
 mod optim;
@@ -20,6 +22,8 @@ mod shader;
 mod slices;
 mod softmax;
 mod spmm;
+mod topology;
+mod transformer;
 mod variants;
 
 use std::sync::{

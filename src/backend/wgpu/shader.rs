@@ -31,8 +31,10 @@ const FILES: &[(&str, &str)] = &[
     ("prelude", include_str!("../../../shaders/prelude.wgsl")),
     ("random", include_str!("../../../shaders/random.wgsl")),
     ("elementwise", include_str!("../../../shaders/elementwise.wgsl")),
+    ("gate", include_str!("../../../shaders/gate.wgsl")),
     ("gather", include_str!("../../../shaders/gather.wgsl")),
     ("gine", include_str!("../../../shaders/gine.wgsl")),
+    ("heads", include_str!("../../../shaders/heads.wgsl")),
     ("linear", include_str!("../../../shaders/linear.wgsl")),
     ("loss", include_str!("../../../shaders/loss.wgsl")),
     ("optim", include_str!("../../../shaders/optim.wgsl")),
@@ -40,6 +42,7 @@ const FILES: &[(&str, &str)] = &[
     ("sddmm", include_str!("../../../shaders/sddmm.wgsl")),
     ("softmax", include_str!("../../../shaders/softmax.wgsl")),
     ("spmm", include_str!("../../../shaders/spmm.wgsl")),
+    ("transformer", include_str!("../../../shaders/transformer.wgsl")),
 ];
 
 /// Writes out a variant of `file`: `flags` are the names that `#ifdef` asks for, `constants` become `const NAME: u32`.

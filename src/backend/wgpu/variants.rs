@@ -20,10 +20,18 @@ pub(super) enum Kernel {
     EdgeSoftmax,
     EdgeSoftmaxGrad,
     Fill,
+    Gate,
+    GateGrad,
+    GateWeight,
     Gather,
     Gemm,
     GineBackward,
     GineForward,
+    HeadBlocks,
+    HeadExtend,
+    HeadFold,
+    HeadMean,
+    HeadSpread,
     L2,
     L2Grad,
     MergeSplits,
@@ -35,6 +43,12 @@ pub(super) enum Kernel {
     SpmmFeature,
     SpmmMerge,
     SpmmNeighbour,
+    TransformerEdge,
+    TransformerForward,
+    TransformerMerge,
+    TransformerPack,
+    TransformerQuery,
+    TransformerSource,
     Transpose,
     Unary,
     UnaryGrad,
@@ -45,10 +59,12 @@ pub(super) enum Kernel {
 #[repr(u32)]
 pub(super) enum Flag {
     Accumulate,
+    Attributes,
     Bias,
     ColumnScale,
     Decoupled,
     Divisor,
+    Dropout,
     Elu,
     Inverse,
     InverseSqrt,
@@ -93,8 +109,15 @@ const FUNCTIONS: &[Flag] =
 const SPMM: &[Flag] =
     &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
 
+const ATTENTION: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout];
+
 const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, flags: &'static [Flag]) -> Spec {
     Spec { kernel, file, part, flags, one_of: &[], constant: None }
+}
+
+/// Attention, whose threads hold one chunk of a head or several.
+const fn attention(kernel: Kernel, part: &'static str, flags: &'static [Flag]) -> Spec {
+    Spec { constant: Some(("REGISTERS", &[1, 4])), ..spec(kernel, "transformer", Some(part), flags) }
 }
 
 const KERNELS: &[Spec] = &[
@@ -113,6 +136,9 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[]),
     spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[]),
     spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
+    spec(Kernel::Gate, "gate", Some("FORWARD"), &[]),
+    spec(Kernel::GateGrad, "gate", Some("BACKWARD"), &[]),
+    spec(Kernel::GateWeight, "gate", Some("WEIGHT"), &[]),
     spec(Kernel::Gather, "gather", Some("GATHER"), &[Flag::Scalar]),
     Spec {
         constant: Some(("COLUMNS_PER_THREAD", &[1, 4])),
@@ -125,6 +151,11 @@ const KERNELS: &[Spec] = &[
     },
     spec(Kernel::GineBackward, "gine", Some("BACKWARD"), &[Flag::Scalar]),
     spec(Kernel::GineForward, "gine", Some("FORWARD"), &[Flag::Scalar]),
+    spec(Kernel::HeadBlocks, "heads", Some("BLOCKS"), &[]),
+    spec(Kernel::HeadExtend, "heads", Some("EXTEND"), &[]),
+    spec(Kernel::HeadFold, "heads", Some("FOLD"), &[]),
+    spec(Kernel::HeadMean, "heads", Some("MEAN"), &[]),
+    spec(Kernel::HeadSpread, "heads", Some("SPREAD"), &[]),
     spec(Kernel::L2, "rows", Some("L2"), &[]),
     spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[]),
     spec(Kernel::MergeSplits, "linear", Some("MERGE_SPLITS"), &[Flag::Bias, Flag::Accumulate]),
@@ -136,6 +167,12 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::SpmmFeature, "spmm", Some("FEATURE_PARALLEL"), SPMM),
     spec(Kernel::SpmmMerge, "spmm", Some("MERGE"), &[Flag::Scalar, Flag::RowScale]),
     spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM),
+    attention(Kernel::TransformerEdge, "EDGE", ATTENTION),
+    attention(Kernel::TransformerForward, "FORWARD", &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented]),
+    spec(Kernel::TransformerMerge, "transformer", Some("MERGE"), &[Flag::Scalar]),
+    attention(Kernel::TransformerPack, "PACK", &[Flag::Scalar, Flag::Dropout]),
+    attention(Kernel::TransformerQuery, "QUERY", ATTENTION),
+    attention(Kernel::TransformerSource, "SOURCE", ATTENTION),
     spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
     Spec { one_of: FUNCTIONS, ..spec(Kernel::Unary, "elementwise", Some("UNARY"), &[]) },
     Spec { one_of: FUNCTIONS, ..spec(Kernel::UnaryGrad, "elementwise", Some("UNARY_GRAD"), &[]) },
@@ -146,10 +183,12 @@ impl Flag {
     fn name(self) -> &'static str {
         match self {
             Self::Accumulate => "ACCUMULATE",
+            Self::Attributes => "ATTRIBUTES",
             Self::Bias => "BIAS",
             Self::ColumnScale => "COLUMN_SCALE",
             Self::Decoupled => "DECOUPLED",
             Self::Divisor => "DIVISOR",
+            Self::Dropout => "DROPOUT",
             Self::Elu => "ELU",
             Self::Inverse => "INVERSE",
             Self::InverseSqrt => "INVERSE_SQRT",
@@ -265,7 +304,8 @@ impl Variant {
         let positions_unused = self.has(Flag::Permuted) && !self.has(Flag::Weighted);
         let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
         let both_transposed = self.has(Flag::TransposeA) && self.has(Flag::TransposeB);
-        !(scaled_apart || positions_unused || biased_sum || both_transposed)
+        let of_no_attributes = self.kernel == Kernel::TransformerEdge && !self.has(Flag::Attributes);
+        !(scaled_apart || of_no_attributes || positions_unused || biased_sum || both_transposed)
     }
 }
 
