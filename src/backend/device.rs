@@ -13,6 +13,7 @@ pub trait Backend:
     Memory
     + kernels::ElementwiseKernels
     + kernels::GatherKernels
+    + kernels::Gatv2Kernels
     + kernels::GineKernels
     + kernels::LinearKernels
     + kernels::LossKernels

@@ -34,6 +34,10 @@ struct Inner {
 pub struct LoopedGraph {
     graph: DeviceGraph,
     source: Indices,
+    /// `source` on the host, to make the means from.
+    host_source: Arc<Vec<u32>>,
+    edges_before: u32,
+    means: Arc<Lazy<DeviceGraph>>,
 }
 
 impl LoopedGraph {
@@ -45,6 +49,17 @@ impl LoopedGraph {
     /// See [`crate::graph::Looped::source`].
     pub fn source(&self) -> &Indices {
         &self.source
+    }
+
+    /// From the edges of the graph before to those with loops, see [`Graph::loop_means`]. Made on the first call and kept.
+    ///
+    /// # Errors
+    /// If the graph grows too large.
+    pub fn loop_means(&self) -> Result<DeviceGraph, BackendError> {
+        self.means.get_or_try(|| {
+            let means = self.graph.host().loop_means(&self.host_source, self.edges_before)?;
+            Ok(DeviceGraph::new(self.graph.device(), means))
+        })
     }
 }
 
@@ -159,7 +174,13 @@ impl DeviceGraph {
         self.0.looped.get_or_try(|| {
             let looped = self.host().with_self_loops()?;
             let source = Indices::new(&self.0.device, &looped.source, "sources of looped edges")?;
-            Ok(LoopedGraph { graph: Self::new(&self.0.device, looped.graph), source })
+            Ok(LoopedGraph {
+                graph: Self::new(&self.0.device, looped.graph),
+                source,
+                host_source: Arc::new(looped.source),
+                edges_before: self.host().num_edges(),
+                means: Arc::default(),
+            })
         })
     }
 

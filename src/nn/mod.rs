@@ -1,14 +1,16 @@
 //! Layers, models, optimisers, training and checkpoints.
 //!
 //! - [`Features`]: what a layer takes, dense or sparse.
-//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`]: layers with PyTorch Geometric's formulas and parameter names.
+//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`GatV2Conv`]: layers with PyTorch Geometric's formulas and parameter names.
 //! - [`Gnn`]: a stack of them, from a [`GnnBuilder`].
 //! - [`Adam`]: the optimiser; [`Trainer`]: full-batch training; [`checkpoint`]: weights in files.
 
+mod attention;
 pub mod checkpoint;
 mod conv;
 mod error;
 mod features;
+mod gatv2;
 mod gcn;
 mod gin;
 mod linear;
@@ -19,9 +21,11 @@ mod sage;
 mod sg;
 mod train;
 
+pub use attention::GatOptions;
 pub use conv::{Conv, ConvInput};
 pub use error::NnError;
 pub use features::{FeatureInput, Features};
+pub use gatv2::GatV2Conv;
 pub use gcn::{GcnConv, GcnOptions};
 pub use gin::{GinConv, GineConv};
 pub use linear::{Linear, Mlp};

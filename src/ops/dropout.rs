@@ -38,7 +38,7 @@ pub fn dropout_sparse(tape: &Tape, pattern: &DeviceGraph, values: &Var, p: f32) 
 }
 
 /// The state and the number of this dropout, if anything is to be dropped.
-fn active(tape: &Tape, p: f32) -> Result<Option<(StepState, u32)>, OpError> {
+pub(super) fn active(tape: &Tape, p: f32) -> Result<Option<(StepState, u32)>, OpError> {
     if !(0.0..1.0).contains(&p) {
         return Err(OpError::Argument {
             op: "dropout",

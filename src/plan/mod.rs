@@ -1,9 +1,11 @@
 //! Plans: pure functions from (graph, operation, shape, capabilities) to how the work is laid out, and why. No device is needed.
 
+mod attention;
 mod capabilities;
 mod gemm;
 mod spmm;
 
+pub use attention::AttentionPlan;
 pub use capabilities::Capabilities;
 pub use gemm::GemmPlan;
 pub use spmm::{Mapping, SpmmPlan};

@@ -5,6 +5,7 @@
 
 mod elementwise;
 mod gather;
+mod gatv2;
 mod gine;
 mod linear;
 mod loss;

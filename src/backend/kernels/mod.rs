@@ -5,6 +5,7 @@
 
 mod elementwise;
 mod gather;
+mod gatv2;
 mod gine;
 mod linear;
 mod loss;
@@ -16,6 +17,7 @@ mod spmm;
 
 pub use elementwise::{ElementwiseKernels, Unary};
 pub use gather::GatherKernels;
+pub use gatv2::{EdgeTerm, Gatv2, Gatv2Backward, Gatv2Kernels};
 pub use gine::{GineBackward, GineForward, GineKernels};
 pub use linear::{Gemm, LinearKernels};
 pub use loss::LossKernels;

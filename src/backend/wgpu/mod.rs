@@ -8,6 +8,7 @@ mod adapter;
 mod elementwise;
 mod errors;
 mod gather;
+mod gatv2;
 mod gine;
 mod graph;
 mod linear;

@@ -32,6 +32,7 @@ const FILES: &[(&str, &str)] = &[
     ("random", include_str!("../../../shaders/random.wgsl")),
     ("elementwise", include_str!("../../../shaders/elementwise.wgsl")),
     ("gather", include_str!("../../../shaders/gather.wgsl")),
+    ("gatv2", include_str!("../../../shaders/gatv2.wgsl")),
     ("gine", include_str!("../../../shaders/gine.wgsl")),
     ("linear", include_str!("../../../shaders/linear.wgsl")),
     ("loss", include_str!("../../../shaders/loss.wgsl")),

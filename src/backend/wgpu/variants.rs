@@ -18,6 +18,14 @@ pub(super) enum Kernel {
     DropoutSparse,
     Fill,
     Gather,
+    Gatv2ByDestination,
+    Gatv2BySource,
+    Gatv2ByWeight,
+    Gatv2EdgeGrad,
+    Gatv2Forward,
+    Gatv2Merge,
+    Gatv2Nodes,
+    Gatv2Weights,
     Gemm,
     GineBackward,
     GineForward,
@@ -45,10 +53,13 @@ pub(super) enum Flag {
     ColumnScale,
     Decoupled,
     Divisor,
+    Dropout,
+    Edges,
     Elu,
     InverseSqrt,
     LeakyRelu,
     Permuted,
+    Quads,
     Relu,
     RowScale,
     Scalar,
@@ -87,6 +98,8 @@ const FUNCTIONS: &[Flag] = &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmo
 const SPMM: &[Flag] =
     &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
 
+const ATTENTION: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Dropout];
+
 const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, flags: &'static [Flag]) -> Spec {
     Spec { kernel, file, part, flags, one_of: &[], constant: None }
 }
@@ -105,6 +118,14 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::DropoutSparse, "elementwise", Some("DROPOUT_SPARSE"), &[]),
     spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
     spec(Kernel::Gather, "gather", Some("GATHER"), &[Flag::Scalar]),
+    spec(Kernel::Gatv2ByDestination, "gatv2", Some("BY_DESTINATION"), ATTENTION),
+    spec(Kernel::Gatv2BySource, "gatv2", Some("BY_SOURCE"), ATTENTION),
+    spec(Kernel::Gatv2ByWeight, "gatv2", Some("BY_WEIGHT"), ATTENTION),
+    spec(Kernel::Gatv2EdgeGrad, "gatv2", Some("EDGE_GRAD"), ATTENTION),
+    spec(Kernel::Gatv2Forward, "gatv2", Some("FORWARD"), ATTENTION),
+    spec(Kernel::Gatv2Merge, "gatv2", Some("MERGE"), &[]),
+    spec(Kernel::Gatv2Nodes, "gatv2", Some("NODES"), &[]),
+    spec(Kernel::Gatv2Weights, "gatv2", Some("WEIGHTS"), &[Flag::Edges, Flag::Dropout]),
     Spec {
         constant: Some(("COLUMNS_PER_THREAD", &[1, 4])),
         ..spec(
@@ -140,10 +161,13 @@ impl Flag {
             Self::ColumnScale => "COLUMN_SCALE",
             Self::Decoupled => "DECOUPLED",
             Self::Divisor => "DIVISOR",
+            Self::Dropout => "DROPOUT",
+            Self::Edges => "EDGES",
             Self::Elu => "ELU",
             Self::InverseSqrt => "INVERSE_SQRT",
             Self::LeakyRelu => "LEAKY_RELU",
             Self::Permuted => "PERMUTED",
+            Self::Quads => "QUADS",
             Self::Relu => "RELU",
             Self::RowScale => "ROW_SCALE",
             Self::Scalar => "SCALAR",
@@ -254,7 +278,9 @@ impl Variant {
         let positions_unused = self.has(Flag::Permuted) && !self.has(Flag::Weighted);
         let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
         let both_transposed = self.has(Flag::TransposeA) && self.has(Flag::TransposeB);
-        !(scaled_apart || positions_unused || biased_sum || both_transposed)
+        let edges_missing =
+            matches!(self.kernel, Kernel::Gatv2ByWeight | Kernel::Gatv2EdgeGrad) && !self.has(Flag::Edges);
+        !(edges_missing || scaled_apart || positions_unused || biased_sum || both_transposed)
     }
 }
 

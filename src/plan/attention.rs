@@ -1,0 +1,82 @@
+use std::fmt;
+
+use super::{Capabilities, SpmmPlan};
+
+/// Lanes that share a head at most: wider heads are done in blocks of this many quads of channels, each of which
+/// computes the scores again.
+const MAX_LANES: u32 = 64;
+/// Pieces into which the sum over all edges is cut.
+const MAX_RANGES: usize = 512;
+
+/// How attention over the rows of a graph is laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttentionPlan {
+    /// Threads that share one head of one row, a power of two; each has four channels.
+    pub lanes: u32,
+    /// Rows with more edges are cut into segments of this many, computed apart and merged in order.
+    pub segment: u32,
+    /// Edges that one partial sum over all edges takes.
+    pub range: u32,
+}
+
+impl AttentionPlan {
+    /// Plans attention over rows of `offsets` with `heads` heads of `channels` channels.
+    pub fn new(offsets: &[u32], heads: usize, channels: usize, caps: &Capabilities) -> Self {
+        let rows = offsets.len().saturating_sub(1);
+        let edges = offsets.last().copied().unwrap_or(0) as usize;
+        let mean_degree = edges.div_ceil(rows.max(1)) as u32;
+        let quads = channels.div_ceil(4).min(MAX_LANES as usize) as u32;
+        let lanes = quads.next_power_of_two().min(caps.workgroup_size);
+        let row_lanes = lanes.saturating_mul(heads.min(1 << 16) as u32);
+        Self {
+            lanes,
+            segment: SpmmPlan::segment_bound(edges, mean_degree, row_lanes, caps),
+            range: edges.div_ceil(MAX_RANGES).max(64) as u32,
+        }
+    }
+
+    /// How many partial sums `edges` edges give; one where there are none.
+    pub fn ranges(&self, edges: usize) -> usize {
+        edges.div_ceil(self.range as usize).max(1)
+    }
+
+    /// Blocks of channels that a head is cut into.
+    pub fn blocks(&self, channels: usize) -> usize {
+        channels.div_ceil(4 * self.lanes as usize).max(1)
+    }
+}
+
+impl fmt::Display for AttentionPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} lanes a head, rows cut past {} edges, sums over all edges cut every {}",
+            self.lanes, self.segment, self.range
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_follow_the_channels_and_hubs_are_cut() {
+        let caps = Capabilities {
+            max_binding_bytes: 1 << 27,
+            max_buffer_bytes: 1 << 28,
+            workgroup_size: 256,
+            concurrent_workgroups: 64,
+        };
+        let hub: Vec<u32> = std::iter::once(0).chain((0..1000).map(|i| 9_000 + 4 * i)).collect();
+        for (channels, lanes, blocks) in [(1, 1, 1), (7, 2, 1), (33, 16, 1), (256, 64, 1), (300, 64, 2)] {
+            let plan = AttentionPlan::new(&hub, 4, channels, &caps);
+            assert_eq!((plan.lanes, plan.blocks(channels)), (lanes, blocks), "{channels} channels: {plan}");
+            assert!(plan.segment < 9_000, "{plan}");
+        }
+        let regular: Vec<u32> = (0..1000).map(|i| 400 * i).collect();
+        assert!(AttentionPlan::new(&regular, 8, 8, &caps).segment >= 400);
+        assert_eq!(AttentionPlan::new(&[0], 1, 1, &caps).ranges(0), 1);
+        assert_eq!(AttentionPlan::new(&hub, 1, 1, &caps).ranges(12_996), 204);
+    }
+}
