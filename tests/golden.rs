@@ -17,8 +17,8 @@ use hopwise::{
     backend::{Device, DeviceGraph, Tensor},
     graph::{EdgeList, Graph},
     nn::{
-        Aggregation, ChebConv, Conv, ConvInput, FeatureInput, Features, GcnConv, GcnOptions, GinConv, GineConv,
-        Initializer, Laplacian, SageConv, SageOptions, SgConv, TransformerConv, TransformerOptions,
+        Aggregation, ChebConv, Conv, ConvInput, FeatureInput, Features, GatOptions, GatV2Conv, GcnConv, GcnOptions,
+        GinConv, GineConv, Initializer, Laplacian, SageConv, SageOptions, SgConv, TransformerConv, TransformerOptions,
     },
     ops::{self, SpmmInput, Tape, Var},
     plan::{Capabilities, Mapping, SpmmPlan},
@@ -71,7 +71,7 @@ fn run_all(backend: &str) {
     }
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
     // The committed vectors alone have this many for the layers that exist.
-    assert!(passed.len() >= 69, "only {} cases ran: {passed:?}", passed.len());
+    assert!(passed.len() >= 94, "only {} cases ran: {passed:?}", passed.len());
 }
 
 enum Outcome {
@@ -219,6 +219,9 @@ impl Case {
                 Box::new(TransformerConv::new(&mut init, in_width, width("out_channels"), options).unwrap())
             }
             "SGConv" => Box::new(SgConv::new(&mut init, in_width, out_width, width("K") as u32).unwrap()),
+            "GATv2Conv" => {
+                Box::new(GatV2Conv::new(&mut init, in_width, width("out_channels"), self.gat_options()).unwrap())
+            }
             other => return Ok(Outcome::NotRun(format!("{other} does not exist yet"))),
         };
         self.load_parameters(&*conv)?;
@@ -246,6 +249,21 @@ impl Case {
             self.check(tape, &out, &inputs, &leaves).map_err(|e| format!("sparse features {sparse}: {e}"))?;
         }
         Ok(Outcome::Passed)
+    }
+
+    fn gat_options(&self) -> GatOptions {
+        let heads = self.arg("heads").as_u64().unwrap_or(1) as usize;
+        GatOptions {
+            heads,
+            concat: self.flag("concat", true),
+            negative_slope: self.arg("negative_slope").as_f64().unwrap_or(0.2) as f32,
+            add_self_loops: self.flag("add_self_loops", true),
+            share_weights: self.flag("share_weights", false),
+            bias: self.flag("bias", true),
+            residual: self.flag("residual", false),
+            edge_width: self.arg("edge_dim").as_u64().map(|d| d as usize),
+            dropout: 0.0,
+        }
     }
 
     /// Weighted sums and means, in every mapping and with rows cut into short segments.

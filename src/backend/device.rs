@@ -14,6 +14,7 @@ pub trait Backend:
     + kernels::ElementwiseKernels
     + kernels::GateKernels
     + kernels::GatherKernels
+    + kernels::Gatv2Kernels
     + kernels::GineKernels
     + kernels::HeadKernels
     + kernels::LinearKernels

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{BackendError, Device, Indices, Tensor};
-use crate::graph::Graph;
+use crate::graph::{Graph, Looped};
 
 /// Which side of a graph the rows of a kernel are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,6 +49,10 @@ struct Inner {
 pub struct LoopedGraph {
     graph: DeviceGraph,
     source: Indices,
+    /// `source` on the host, to make the means from.
+    host_source: Arc<Vec<u32>>,
+    edges_before: u32,
+    means: Arc<Lazy<DeviceGraph>>,
 }
 
 impl LoopedGraph {
@@ -60,6 +64,17 @@ impl LoopedGraph {
     /// See [`crate::graph::Looped::source`].
     pub fn source(&self) -> &Indices {
         &self.source
+    }
+
+    /// From the edges of the graph before to those with loops, see [`Graph::loop_means`]. Made on the first call and kept.
+    ///
+    /// # Errors
+    /// If the graph grows too large.
+    pub fn loop_means(&self) -> Result<DeviceGraph, BackendError> {
+        self.means.get_or_try(|| {
+            let means = self.graph.host().loop_means(&self.host_source, self.edges_before)?;
+            Ok(DeviceGraph::new(self.graph.device(), means))
+        })
     }
 }
 
@@ -174,11 +189,7 @@ impl DeviceGraph {
     /// # Errors
     /// If the graph grows too large, or what the device reports.
     pub fn with_self_loops(&self) -> Result<LoopedGraph, BackendError> {
-        self.0.looped.get_or_try(|| {
-            let looped = self.host().with_self_loops()?;
-            let source = Indices::new(&self.0.device, &looped.source, "sources of looped edges")?;
-            Ok(LoopedGraph { graph: Self::new(&self.0.device, looped.graph), source })
-        })
+        self.0.looped.get_or_try(|| self.derived(self.host().with_self_loops()?))
     }
 
     /// The graph without its self loops, see [`Graph::without_self_loops`].
@@ -186,10 +197,16 @@ impl DeviceGraph {
     /// # Errors
     /// What the device reports.
     pub fn without_self_loops(&self) -> Result<LoopedGraph, BackendError> {
-        self.0.loop_free.get_or_try(|| {
-            let derived = self.host().without_self_loops();
-            let source = Indices::new(&self.0.device, &derived.source, "sources of edges that are no loops")?;
-            Ok(LoopedGraph { graph: Self::new(&self.0.device, derived.graph), source })
+        self.0.loop_free.get_or_try(|| self.derived(self.host().without_self_loops()))
+    }
+
+    fn derived(&self, derived: Looped) -> Result<LoopedGraph, BackendError> {
+        Ok(LoopedGraph {
+            graph: Self::new(&self.0.device, derived.graph),
+            source: Indices::new(&self.0.device, &derived.source, "sources of derived edges")?,
+            host_source: Arc::new(derived.source),
+            edges_before: self.host().num_edges(),
+            means: Arc::default(),
         })
     }
 

@@ -65,6 +65,30 @@ impl Graph {
         }
         Ok(Looped { graph: Graph::from_valid(self.num_src(), offsets, columns, edge_ids), source })
     }
+
+    /// Of a graph with loops: a graph from the `edges_before` edges that it was made of (sources) to its own edges (destinations). An edge comes from
+    /// itself, a loop from all others into its node: means over this graph give loops the mean attributes of the node's edges. `source` is
+    /// [`Looped::source`].
+    ///
+    /// # Errors
+    /// If there are too many edges, or `source` is that of another graph.
+    pub fn loop_means(&self, source: &[u32], edges_before: u32) -> Result<Self, GraphError> {
+        let (mut offsets, mut columns) = (vec![0], Vec::new());
+        let rows = self.offsets().windows(2).map(|w| w[0] as usize..w[1] as usize);
+        for (i, row) in rows.enumerate() {
+            let is_loop = |k: usize| self.columns()[k] as usize == i;
+            for k in row.clone() {
+                if is_loop(k) {
+                    columns.extend(row.clone().filter(|&other| !is_loop(other)).map(|other| source[other]));
+                } else {
+                    columns.push(source[k]);
+                }
+                check_edge_count(columns.len() as u64)?;
+                offsets.push(columns.len() as u32);
+            }
+        }
+        Self::from_csr(edges_before, offsets, columns)
+    }
 }
 
 #[cfg(test)]
@@ -81,6 +105,9 @@ mod tests {
         assert_eq!(looped.graph.columns(), [0, 0, 2, 1, 2]);
         assert_eq!(looped.graph.edge_ids(), [4, 0, 2, 5, 6]);
         assert_eq!(looped.source, [NO_EDGE, 0, 2, 3, NO_EDGE]);
+        let means = looped.graph.loop_means(&looped.source, 4).unwrap();
+        assert_eq!(means.offsets(), [0, 0, 1, 2, 4, 4]);
+        assert_eq!(means.columns(), [0, 2, 0, 2]);
     }
 
     #[test]

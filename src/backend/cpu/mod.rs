@@ -6,6 +6,7 @@
 mod elementwise;
 mod gate;
 mod gather;
+mod gatv2;
 mod gine;
 mod heads;
 mod linear;

@@ -144,8 +144,9 @@ impl TransformerKernels for CpuBackend {
         let (offsets, columns) = (graph.offsets(Direction::Forward), graph.columns(Direction::Forward));
         Output::new(args.grad_q, KERNEL)?.for_each_row(input.work(), |i, grad| {
             grad.fill(0.0);
-            for k in offsets[i] as usize..offsets[i + 1] as usize {
-                let edge = Edge { j: columns[k] as usize, k };
+            let edges = offsets[i] as usize..offsets[i + 1] as usize;
+            for (k, &j) in edges.clone().zip(&columns[edges]) {
+                let edge = Edge { j: j as usize, k };
                 for head in 0..heads {
                     let (d, _) = weigh(i, edge, head);
                     let grad = &mut grad[head * width..][..width];

@@ -6,6 +6,7 @@
 mod elementwise;
 mod gate;
 mod gather;
+mod gatv2;
 mod gine;
 mod heads;
 mod linear;
@@ -21,6 +22,7 @@ mod transformer;
 pub use elementwise::{ElementwiseKernels, Unary};
 pub use gate::{Gate, GateBackward, GateKernels};
 pub use gather::GatherKernels;
+pub use gatv2::{EdgeTerm, Gatv2, Gatv2Backward, Gatv2Kernels};
 pub use gine::{GineBackward, GineForward, GineKernels};
 pub use heads::HeadKernels;
 pub use linear::{Gemm, LinearKernels};

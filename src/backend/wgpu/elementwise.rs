@@ -140,10 +140,12 @@ impl ElementwiseKernels for WgpuBackend {
 impl<'a> Dispatch<'a> {
     /// What a dropout mask consists of. The state is a buffer of its own that outlives the launch: it is bound by handle.
     pub(super) fn mask(self, mask: &DropoutMask<'a>) -> Self {
-        self.param("layer", mask.layer as usize)
-            .param("threshold", dropout_threshold(mask.p) as usize)
-            .float("scale", 1.0 / (1.0 - mask.p))
-            .state(mask.state)
+        self.param("layer", mask.layer as usize).keep(mask).state(mask.state)
+    }
+
+    /// Which hashes a dropout keeps, and what it multiplies them with.
+    pub(super) fn keep(self, mask: &DropoutMask<'_>) -> Self {
+        self.param("threshold", dropout_threshold(mask.p) as usize).float("scale", 1.0 / (1.0 - mask.p))
     }
 
     pub(super) fn state(self, state: &'a Buffer) -> Self {

@@ -9,6 +9,7 @@ mod elementwise;
 mod errors;
 mod gate;
 mod gather;
+mod gatv2;
 mod gine;
 mod graph;
 mod heads;

@@ -33,6 +33,7 @@ const FILES: &[(&str, &str)] = &[
     ("elementwise", include_str!("../../../shaders/elementwise.wgsl")),
     ("gate", include_str!("../../../shaders/gate.wgsl")),
     ("gather", include_str!("../../../shaders/gather.wgsl")),
+    ("gatv2", include_str!("../../../shaders/gatv2.wgsl")),
     ("gine", include_str!("../../../shaders/gine.wgsl")),
     ("heads", include_str!("../../../shaders/heads.wgsl")),
     ("linear", include_str!("../../../shaders/linear.wgsl")),

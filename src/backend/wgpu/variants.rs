@@ -24,6 +24,14 @@ pub(super) enum Kernel {
     GateGrad,
     GateWeight,
     Gather,
+    Gatv2ByDestination,
+    Gatv2BySource,
+    Gatv2ByWeight,
+    Gatv2EdgeGrad,
+    Gatv2Forward,
+    Gatv2Merge,
+    Gatv2Nodes,
+    Gatv2Weights,
     Gemm,
     GineBackward,
     GineForward,
@@ -65,11 +73,13 @@ pub(super) enum Flag {
     Decoupled,
     Divisor,
     Dropout,
+    Edges,
     Elu,
     Inverse,
     InverseSqrt,
     LeakyRelu,
     Permuted,
+    Quads,
     Relu,
     RowScale,
     Scalar,
@@ -109,7 +119,8 @@ const FUNCTIONS: &[Flag] =
 const SPMM: &[Flag] =
     &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
 
-const ATTENTION: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout];
+const TRANSFORMER: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout];
+const ATTENTION: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Dropout];
 
 const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, flags: &'static [Flag]) -> Spec {
     Spec { kernel, file, part, flags, one_of: &[], constant: None }
@@ -140,6 +151,14 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::GateGrad, "gate", Some("BACKWARD"), &[]),
     spec(Kernel::GateWeight, "gate", Some("WEIGHT"), &[]),
     spec(Kernel::Gather, "gather", Some("GATHER"), &[Flag::Scalar]),
+    spec(Kernel::Gatv2ByDestination, "gatv2", Some("BY_DESTINATION"), ATTENTION),
+    spec(Kernel::Gatv2BySource, "gatv2", Some("BY_SOURCE"), ATTENTION),
+    spec(Kernel::Gatv2ByWeight, "gatv2", Some("BY_WEIGHT"), ATTENTION),
+    spec(Kernel::Gatv2EdgeGrad, "gatv2", Some("EDGE_GRAD"), ATTENTION),
+    spec(Kernel::Gatv2Forward, "gatv2", Some("FORWARD"), ATTENTION),
+    spec(Kernel::Gatv2Merge, "gatv2", Some("MERGE"), &[]),
+    spec(Kernel::Gatv2Nodes, "gatv2", Some("NODES"), &[]),
+    spec(Kernel::Gatv2Weights, "gatv2", Some("WEIGHTS"), &[Flag::Edges, Flag::Dropout]),
     Spec {
         constant: Some(("COLUMNS_PER_THREAD", &[1, 4])),
         ..spec(
@@ -167,12 +186,12 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::SpmmFeature, "spmm", Some("FEATURE_PARALLEL"), SPMM),
     spec(Kernel::SpmmMerge, "spmm", Some("MERGE"), &[Flag::Scalar, Flag::RowScale]),
     spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM),
-    attention(Kernel::TransformerEdge, "EDGE", ATTENTION),
+    attention(Kernel::TransformerEdge, "EDGE", TRANSFORMER),
     attention(Kernel::TransformerForward, "FORWARD", &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented]),
     spec(Kernel::TransformerMerge, "transformer", Some("MERGE"), &[Flag::Scalar]),
     attention(Kernel::TransformerPack, "PACK", &[Flag::Scalar, Flag::Dropout]),
-    attention(Kernel::TransformerQuery, "QUERY", ATTENTION),
-    attention(Kernel::TransformerSource, "SOURCE", ATTENTION),
+    attention(Kernel::TransformerQuery, "QUERY", TRANSFORMER),
+    attention(Kernel::TransformerSource, "SOURCE", TRANSFORMER),
     spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
     Spec { one_of: FUNCTIONS, ..spec(Kernel::Unary, "elementwise", Some("UNARY"), &[]) },
     Spec { one_of: FUNCTIONS, ..spec(Kernel::UnaryGrad, "elementwise", Some("UNARY_GRAD"), &[]) },
@@ -189,11 +208,13 @@ impl Flag {
             Self::Decoupled => "DECOUPLED",
             Self::Divisor => "DIVISOR",
             Self::Dropout => "DROPOUT",
+            Self::Edges => "EDGES",
             Self::Elu => "ELU",
             Self::Inverse => "INVERSE",
             Self::InverseSqrt => "INVERSE_SQRT",
             Self::LeakyRelu => "LEAKY_RELU",
             Self::Permuted => "PERMUTED",
+            Self::Quads => "QUADS",
             Self::Relu => "RELU",
             Self::RowScale => "ROW_SCALE",
             Self::Scalar => "SCALAR",
@@ -305,7 +326,10 @@ impl Variant {
         let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
         let both_transposed = self.has(Flag::TransposeA) && self.has(Flag::TransposeB);
         let of_no_attributes = self.kernel == Kernel::TransformerEdge && !self.has(Flag::Attributes);
-        !(scaled_apart || of_no_attributes || positions_unused || biased_sum || both_transposed)
+        let edges_missing =
+            matches!(self.kernel, Kernel::Gatv2ByWeight | Kernel::Gatv2EdgeGrad) && !self.has(Flag::Edges);
+        let incomplete = of_no_attributes || edges_missing || scaled_apart;
+        !(incomplete || positions_unused || biased_sum || both_transposed)
     }
 }
 
