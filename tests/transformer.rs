@@ -15,6 +15,7 @@ use hopwise::{
 use support::{leaf, random, read};
 
 /// Sums of products differ by rounding only; scores pass through an exponential, which makes a little more of it.
+#[cfg(feature = "wgpu")]
 const TOLERANCE: f32 = 5e-5;
 
 /// Graphs at the edges of what kernels meet.
@@ -94,6 +95,7 @@ impl Case {
 
     /// Compares two devices. Gradients through the scores may be 0 but for rounding, where rows have one edge or equal ones: such a result is seen in
     /// proportion to the largest entry of all results.
+    #[cfg(feature = "wgpu")]
     fn compare(&self, got: &Device, expected: &Device, name: &str, graph: &Arc<Graph>) {
         let (got, expected) = (self.run(got, graph), self.run(expected, graph));
         let largest_of = |m: &Matrix| m.data().iter().fold(0.0f32, |m, v| m.max(v.abs()));
