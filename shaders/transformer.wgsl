@@ -1,4 +1,5 @@
-// Attention of graph transformers (Shi et al., "Masked Label Prediction", IJCAI 2021), with edge attributes and dropout.
+// Attention of graph transformers (Shi et al., "Masked Label Prediction", IJCAI 2021), with edge attributes and
+// dropout.
 //
 // With K_kh = (k_jh, e_k) and V_kh = (v_jh, e_k) for the edge k from j to i, s_kh = factor <q_ih, K_kh>,
 // a_kh = exp(s_kh - logsumexp_ih), m_kh the dropout's 0 or 1 / (1 - p):
@@ -8,17 +9,17 @@
 // SOURCE:   grad_k_jh = sum_k d_kh q_ih, grad_v_jh = sum_k a_kh m_kh g_ih, rows = sources; the first C channels only
 // EDGE:     grad_e_k = sum_h (d_kh q_ih + a_kh m_kh g_ih), the last D channels only
 //
-//   topology           tasks (first edge, one past the last, row), then edges (column; with ATTRIBUTES the position in edge
-//                      order; with DROPOUT the user's number)
+//   topology           tasks (first edge, one past the last, row), then edges (column; with ATTRIBUTES the position in
+//                      edge order; with DROPOUT the user's number)
 //   q, out, g, grad_q  [num_dst, heads, C + D];  qg [num_dst, heads, 2 (C + D)]
 //   k, v, grad_k, grad_v [num_src, heads, C];  attr, grad_attr [edges, D]
 //   stats              [num_dst, heads, 2], then the two words of the dropout's key
 //
 // `lanes` threads a (task, head), each takes REGISTERS chunks; four edges at a time are in flight and share one tree of
 // sums. A chunk is four channels, or one (SCALAR) where heads are not aligned. Heads of a row are neighbours, so that a
-// workgroup's tasks are of similar length. Rows of more edges than the plan's segment are tasks of segments, which MERGE
-// puts together in order (spmm.wgsl's MERGE for gradients). Nothing is stored for an edge.
-// Bytes an edge: FORWARD, QUERY and EDGE 8 H C + 4 D, SOURCE 8 H (C + D) + 8 H; all 4 to 12 for its numbers.
+// workgroup's tasks are of similar length. Rows of more edges than the plan's segment are tasks of segments, which
+// MERGE puts together in order (spmm.wgsl's MERGE for gradients). Nothing is stored for an edge. Bytes an edge:
+// FORWARD, QUERY and EDGE 8 H C + 4 D, SOURCE 8 H (C + D) + 8 H; all 4 to 12 for its numbers.
 
 const LOWEST: f32 = -3.0e38;
 
@@ -364,8 +365,8 @@ fn main(
 #endif
         var values = array<Chunks, 4>(a.value, b.value, c.value, d.value);
         for (var r = 0u; r < REGISTERS; r++) {
-            sum[r] = shrink * sum[r]
-                + ((weights.x * values[0][r] + weights.y * values[1][r]) + (weights.z * values[2][r] + weights.w * values[3][r]));
+            let pair = weights.x * values[0][r] + weights.y * values[1][r];
+            sum[r] = shrink * sum[r] + (pair + (weights.z * values[2][r] + weights.w * values[3][r]));
         }
     }
     if !mine {
@@ -405,7 +406,8 @@ fn stored_key() -> vec2<u32> {
 }
 #endif
 
-// What a task has of its row: query and gradient of a destination with the head's numbers, or key and value of a source.
+// What a task has of its row: query and gradient of a destination with the head's numbers, or key and value of a
+// source.
 struct Own {
     first: Chunks,
     second: Chunks,
@@ -441,8 +443,8 @@ fn own_of(row: u32, head: u32, lane: u32) -> Own {
     return own;
 }
 
-// What a lane sees of an edge: its parts of the score and of <g, V>, the numbers of the destination, and the chunks that
-// were gathered: the key alone, or query and gradient.
+// What a lane sees of an edge: its parts of the score and of <g, V>, the numbers of the destination, and the chunks
+// that were gathered: the key alone, or query and gradient.
 struct Visit {
     score: f32,
     along: f32,

@@ -1,4 +1,5 @@
-//! Attention of graph transformers: the WGSL kernels against their CPU twins, rows cut into segments, huge scores, dropout, and the same bits twice.
+//! Attention of graph transformers: the WGSL kernels against their CPU twins, rows cut into segments, huge scores,
+//! dropout, and the same bits twice.
 
 mod support;
 
@@ -93,8 +94,8 @@ impl Case {
         results
     }
 
-    /// Compares two devices. Gradients through the scores may be 0 but for rounding, where rows have one edge or equal ones: such a result is seen in
-    /// proportion to the largest entry of all results.
+    /// Compares two devices. Gradients through the scores may be 0 but for rounding, where rows have one edge or equal
+    /// ones: such a result is seen in proportion to the largest entry of all results.
     #[cfg(feature = "wgpu")]
     fn compare(&self, got: &Device, expected: &Device, name: &str, graph: &Arc<Graph>) {
         let (got, expected) = (self.run(got, graph), self.run(expected, graph));
