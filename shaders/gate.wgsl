@@ -1,7 +1,9 @@
-// The gate between a node and its neighbours (Shi et al., "Masked Label Prediction", IJCAI 2021). 16 threads a row, merged in a fixed tree.
+// The gate between a node and its neighbours (Shi et al., "Masked Label Prediction", IJCAI 2021). 16 threads a row,
+// merged in a fixed tree.
 //
 // FORWARD:  b_i = sigmoid(<w, (x_i, r_i, x_i - r_i)>), out_i = b_i r_i + (1 - b_i) x_i
-// BACKWARD: z_i = <g_i, r_i - x_i> b_i (1 - b_i), grad_x_i = (1 - b_i) g_i + z_i (w_1 + w_3), grad_r_i = b_i g_i + z_i (w_2 - w_3)
+// BACKWARD: z_i = <g_i, r_i - x_i> b_i (1 - b_i), grad_x_i = (1 - b_i) g_i + z_i (w_1 + w_3),
+//           grad_r_i = b_i g_i + z_i (w_2 - w_3)
 // WEIGHT:   out = (u, t, u - t) of x = u and r = t, [1, cols] each: one thread a number
 //
 //   x, r, g, out, grad_x, grad_r [rows, cols];  w [1, 3 cols];  b, z [rows, 1]

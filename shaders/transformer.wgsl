@@ -1,20 +1,25 @@
-// Attention of graph transformers (Shi et al., "Masked Label Prediction", IJCAI 2021), with edge attributes and dropout.
+// Attention of graph transformers (Shi et al., "Masked Label Prediction", IJCAI 2021), with edge attributes and
+// dropout.
 //
-// With K_kh = (k_jh, e_k) and V_kh = (v_jh, e_k) for the edge k from j to i, s_kh = factor <q_ih, K_kh>, a_kh = exp(s_kh - logsumexp_ih), m_kh the dropout's factor:
+// With K_kh = (k_jh, e_k) and V_kh = (v_jh, e_k) for the edge k from j to i, s_kh = factor <q_ih, K_kh>,
+// a_kh = exp(s_kh - logsumexp_ih), m_kh the dropout's 0 or 1 / (1 - p):
 // FORWARD:  out_ih = sum_k a_kh m_kh V_kh, by an online softmax: the sum shrinks whenever a larger score comes
 // PACK:     queries and gradients of a head side by side; (logsumexp, delta) with delta_ih = <g_ih, out_ih>
 // QUERY:    grad_q_ih = sum_k d_kh K_kh with d_kh = factor a_kh (m_kh <g_ih, V_kh> - delta_ih), rows = destinations
 // SOURCE:   grad_k_jh = sum_k d_kh q_ih, grad_v_jh = sum_k a_kh m_kh g_ih, rows = sources; the first C channels only
 // EDGE:     grad_e_k = sum_h (d_kh q_ih + a_kh m_kh g_ih), the last D channels only
 //
-//   topology           tasks (first edge, one past the last, row), then edges (column, with ATTRIBUTES the position in edge order, with
-//                      DROPOUT the user's number)
-//   q, out, g, grad_q  [num_dst, heads, C + D];  qg [num_dst, heads, 2 (C + D)];  k, v, grad_k, grad_v [num_src, heads, C];  attr [edges, D]
+//   topology           tasks (first edge, one past the last, row), then edges (column; with ATTRIBUTES the position in
+//                      edge order; with DROPOUT the user's number)
+//   q, out, g, grad_q  [num_dst, heads, C + D];  qg [num_dst, heads, 2 (C + D)]
+//   k, v, grad_k, grad_v [num_src, heads, C];  attr, grad_attr [edges, D]
 //   stats              [num_dst, heads, 2], then the two words of the dropout's key
 //
-// `lanes` threads a (task, head), each takes REGISTERS chunks; four edges at a time are in flight and share one tree of sums. A chunk is four channels, or one (SCALAR)
-// where heads are not aligned. Heads of a row are neighbours, so that a workgroup's tasks are of similar length. Rows of more edges than the plan's segment are SEGMENTED tasks, which MERGE puts
-// together in order. Nothing is stored for an edge. Bytes an edge: 8 H C + 4 D and 4 to 12 for its numbers in FORWARD and QUERY, 8 H (C + D) + 8 H in SOURCE.
+// `lanes` threads a (task, head), each takes REGISTERS chunks; four edges at a time are in flight and share one tree of
+// sums. A chunk is four channels, or one (SCALAR) where heads are not aligned. Heads of a row are neighbours, so that a
+// workgroup's tasks are of similar length. Rows of more edges than the plan's segment are tasks of segments, which
+// MERGE puts together in order (spmm.wgsl's MERGE for gradients). Nothing is stored for an edge. Bytes an edge:
+// FORWARD, QUERY and EDGE 8 H C + 4 D, SOURCE 8 H (C + D) + 8 H; all 4 to 12 for its numbers.
 
 const LOWEST: f32 = -3.0e38;
 
@@ -360,7 +365,8 @@ fn main(
 #endif
         var values = array<Chunks, 4>(a.value, b.value, c.value, d.value);
         for (var r = 0u; r < REGISTERS; r++) {
-            sum[r] = shrink * sum[r] + ((weights.x * values[0][r] + weights.y * values[1][r]) + (weights.z * values[2][r] + weights.w * values[3][r]));
+            let pair = weights.x * values[0][r] + weights.y * values[1][r];
+            sum[r] = shrink * sum[r] + (pair + (weights.z * values[2][r] + weights.w * values[3][r]));
         }
     }
     if !mine {
@@ -400,51 +406,88 @@ fn stored_key() -> vec2<u32> {
 }
 #endif
 
-// What a lane sees of an edge: its parts of the score and of <g, V>, the head's numbers of the destination, and the chunks that gradients are sums of.
+// What a task has of its row: query and gradient of a destination with the head's numbers, or key and value of a
+// source.
+struct Own {
+    first: Chunks,
+    second: Chunks,
+    numbers: vec2<f32>,
+}
+
+// Log-sum-exp and delta.
+fn numbers_of(destination: u32, head: u32) -> vec2<f32> {
+    let at = 2u * (destination * p.heads + head);
+    return vec2<f32>(bitcast<f32>(stats[at]), bitcast<f32>(stats[at + 1u]));
+}
+
+fn own_of(row: u32, head: u32, lane: u32) -> Own {
+    var own: Own;
+    for (var r = 0u; r < REGISTERS; r++) {
+        let chunk = lane + (r << p.lanes_log2);
+#ifdef SOURCE
+        if chunk < p.node_chunks {
+            own.first[r] = key(row, 0u, head, chunk);
+            own.second[r] = value(row, 0u, head, chunk);
+        }
+#else
+        if chunk < p.chunks {
+            let start = row * p.qg_stride + head * 2u * p.chunks + chunk;
+            own.first[r] = qg[start];
+            own.second[r] = qg[start + p.chunks];
+        }
+#endif
+    }
+#ifndef SOURCE
+    own.numbers = numbers_of(row, head);
+#endif
+    return own;
+}
+
+// What a lane sees of an edge: its parts of the score and of <g, V>, the numbers of the destination, and the chunks
+// that were gathered: the key alone, or query and gradient.
 struct Visit {
     score: f32,
     along: f32,
-    logsumexp: f32,
-    delta: f32,
+    numbers: vec2<f32>,
     id: u32,
     position: u32,
     first: Chunks,
     second: Chunks,
 }
 
-// `first` and `second` are the query and the gradient, or the key alone (QUERY).
-fn visit(at: u32, end: u32, row: u32, head: u32, lane: u32) -> Visit {
+fn visit(at: u32, end: u32, given: Own, head: u32, lane: u32) -> Visit {
     var seen: Visit;
     if at >= end {
         return seen;
     }
+    var own = given;
     let edge = edge_at(at);
     seen.id = edge.id;
     seen.position = edge.position;
 #ifdef SOURCE
-    let source = row;
-    let destination = edge.column;
+    seen.numbers = numbers_of(edge.column, head);
 #else
-    let source = edge.column;
-    let destination = row;
+    seen.numbers = own.numbers;
 #endif
-    let numbers = 2u * (destination * p.heads + head);
-    seen.logsumexp = bitcast<f32>(stats[numbers]);
-    seen.delta = bitcast<f32>(stats[numbers + 1u]);
     for (var r = 0u; r < REGISTERS; r++) {
         let chunk = lane + (r << p.lanes_log2);
         if chunk < p.chunks {
-            let start = destination * p.qg_stride + head * 2u * p.chunks + chunk;
-            let query = qg[start];
-            let gradient = qg[start + p.chunks];
-            let own = key(source, edge.position, head, chunk);
-            seen.score += inner(query, own);
-            seen.along += inner(gradient, value(source, edge.position, head, chunk));
-#ifdef QUERY
-            seen.first[r] = own;
+#ifdef SOURCE
+            let start = edge.column * p.qg_stride + head * 2u * p.chunks + chunk;
+            seen.first[r] = qg[start];
+            seen.second[r] = qg[start + p.chunks];
+#ifdef ATTRIBUTES
+            if chunk >= p.node_chunks {
+                own.first[r] = key(0u, edge.position, head, chunk);
+                own.second[r] = own.first[r];
+            }
+#endif
+            seen.score += inner(seen.first[r], own.first[r]);
+            seen.along += inner(seen.second[r], own.second[r]);
 #else
-            seen.first[r] = query;
-            seen.second[r] = gradient;
+            seen.first[r] = key(edge.column, edge.position, head, chunk);
+            seen.score += inner(own.first[r], seen.first[r]);
+            seen.along += inner(own.second[r], value(edge.column, edge.position, head, chunk));
 #endif
         }
     }
@@ -457,14 +500,14 @@ fn weigh(a: Visit, b: Visit, c: Visit, d: Visit, there: vec4<bool>, head: u32, t
         mat2x4<f32>(vec4<f32>(a.score, b.score, c.score, d.score), vec4<f32>(a.along, b.along, c.along, d.along)),
         thread,
     );
-    let logsumexp = vec4<f32>(a.logsumexp, b.logsumexp, c.logsumexp, d.logsumexp);
+    let logsumexp = vec4<f32>(a.numbers.x, b.numbers.x, c.numbers.x, d.numbers.x);
     let weights = select(vec4<f32>(), exp(p.factor * both[0] - logsumexp), there);
 #ifdef DROPOUT
     let passed = weights * kept(stored_key(), vec4<u32>(a.id, b.id, c.id, d.id), head);
 #else
     let passed = weights;
 #endif
-    let delta = vec4<f32>(a.delta, b.delta, c.delta, d.delta);
+    let delta = vec4<f32>(a.numbers.y, b.numbers.y, c.numbers.y, d.numbers.y);
     return mat2x4<f32>(p.factor * (passed * both[1] - weights * delta), passed);
 }
 
@@ -479,11 +522,11 @@ fn store(edge: Visit, there: bool, lane: u32, sum: Chunks) {
     }
 }
 
-fn add(sum: Chunks, edge: Visit, by_score: f32, by_value: f32) -> Chunks {
+fn add(sum: Chunks, given: Own, by_score: f32, by_value: f32) -> Chunks {
     var total = sum;
-    var seen = edge;
+    var own = given;
     for (var r = 0u; r < REGISTERS; r++) {
-        total[r] += by_score * seen.first[r] + by_value * seen.second[r];
+        total[r] += by_score * own.first[r] + by_value * own.second[r];
     }
     return total;
 }
@@ -511,15 +554,16 @@ fn main(
         var c: Visit;
         var d: Visit;
         for (var head = 0u; head < p.heads; head++) {
-            a = visit(first, edges.y, edges.z, head, lane);
-            b = visit(first + 1u, edges.y, edges.z, head, lane);
-            c = visit(first + 2u, edges.y, edges.z, head, lane);
-            d = visit(first + 3u, edges.y, edges.z, head, lane);
+            let own = own_of(edges.z, head, lane);
+            a = visit(first, edges.y, own, head, lane);
+            b = visit(first + 1u, edges.y, own, head, lane);
+            c = visit(first + 2u, edges.y, own, head, lane);
+            d = visit(first + 3u, edges.y, own, head, lane);
             let by = weigh(a, b, c, d, there, head, thread);
-            sum_a = add(sum_a, a, by[0].x, by[1].x);
-            sum_b = add(sum_b, b, by[0].y, by[1].y);
-            sum_c = add(sum_c, c, by[0].z, by[1].z);
-            sum_d = add(sum_d, d, by[0].w, by[1].w);
+            sum_a = add(sum_a, own, by[0].x, by[1].x);
+            sum_b = add(sum_b, own, by[0].y, by[1].y);
+            sum_c = add(sum_c, own, by[0].z, by[1].z);
+            sum_d = add(sum_d, own, by[0].w, by[1].w);
         }
         store(a, there.x, lane, sum_a);
         store(b, there.y, lane, sum_b);
@@ -540,24 +584,27 @@ fn main(
     let task = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
     let head = task % p.heads;
     let edges = task_at(task / p.heads);
+    let own = own_of(edges.z, head, lane);
     var sum: Chunks;
     var second_sum: Chunks;
     let most = longest(edges.y - edges.x, thread);
     for (var step = 0u; step < most; step += 4u) {
         let first = edges.x + step;
-        let a = visit(first, edges.y, edges.z, head, lane);
-        let b = visit(first + 1u, edges.y, edges.z, head, lane);
-        let c = visit(first + 2u, edges.y, edges.z, head, lane);
-        let d = visit(first + 3u, edges.y, edges.z, head, lane);
+        let a = visit(first, edges.y, own, head, lane);
+        let b = visit(first + 1u, edges.y, own, head, lane);
+        let c = visit(first + 2u, edges.y, own, head, lane);
+        let d = visit(first + 3u, edges.y, own, head, lane);
         let by = weigh(a, b, c, d, present(first, edges.y), head, thread);
         var parts = array<Chunks, 4>(a.first, b.first, c.first, d.first);
         for (var r = 0u; r < REGISTERS; r++) {
-            sum[r] += (by[0].x * parts[0][r] + by[0].y * parts[1][r]) + (by[0].z * parts[2][r] + by[0].w * parts[3][r]);
+            sum[r] += (by[0].x * parts[0][r] + by[0].y * parts[1][r])
+                + (by[0].z * parts[2][r] + by[0].w * parts[3][r]);
         }
 #ifdef SOURCE
         parts = array<Chunks, 4>(a.second, b.second, c.second, d.second);
         for (var r = 0u; r < REGISTERS; r++) {
-            second_sum[r] += (by[1].x * parts[0][r] + by[1].y * parts[1][r]) + (by[1].z * parts[2][r] + by[1].w * parts[3][r]);
+            second_sum[r] += (by[1].x * parts[0][r] + by[1].y * parts[1][r])
+                + (by[1].z * parts[2][r] + by[1].w * parts[3][r]);
         }
 #endif
     }

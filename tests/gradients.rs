@@ -10,7 +10,7 @@ use hopwise::{
     backend::{Device, DeviceGraph, Direction, Tensor, kernels::Unary},
     graph::{EdgeList, Graph},
     nn::{Adam, AdamOptions, Initializer, Linear, Module},
-    ops::{self, ClassTargets, MultiTargets, RowSelection, SpmmInput, Tape, Var},
+    ops::{self, AttentionInput, ClassTargets, MultiTargets, RowSelection, SpmmInput, Tape, Var},
     plan::{Capabilities, SpmmPlan},
 };
 use support::{leaf, random, read};
@@ -140,6 +140,27 @@ fn sums_over_neighbours_with_everything() {
     });
     check("edge_softmax", &[random(7, 3, 1)], |tape, v| {
         ops::edge_softmax(tape, &DeviceGraph::new(tape.device(), graph.clone()), &v[0], 1.5).unwrap()
+    });
+}
+
+#[test]
+fn heads_and_gates() {
+    check("mean_heads", &[random(9, 6, 1)], |tape, v| ops::mean_heads(tape, &v[0], 3).unwrap());
+    for cols in [1, 7] {
+        let inputs = [random(9, cols, 1), random(9, cols, 2), random(1, 3 * cols, 3)];
+        check("gate", &inputs, |tape, v| ops::gate(tape, &v[0], &v[1], &v[2]).unwrap());
+    }
+}
+
+#[test]
+fn attention_with_everything() {
+    let edges = EdgeList::new(6, 4, vec![0, 5, 5, 2, 3, 3, 1], vec![0, 0, 0, 1, 1, 3, 3]).unwrap();
+    let graph = Arc::new(Graph::from_edges(&edges));
+    let inputs = [random(4, 6, 1), random(6, 6, 2), random(6, 6, 3), random(7, 2, 4), random(6, 2, 5)];
+    check("transformer", &inputs, |tape, v| {
+        let graph = DeviceGraph::new(tape.device(), graph.clone());
+        let input = AttentionInput { heads: 2, edges: Some((&v[3], &v[4])), dropout: 0.0 };
+        ops::transformer(tape, &graph, &v[0], &v[1], &v[2], input).unwrap()
     });
 }
 

@@ -10,7 +10,8 @@ use hopwise::{
     backend::{
         Device, DeviceGraph, Direction, Indices, Tensor,
         kernels::{
-            AdamUpdate, DropoutMask, Gemm, GineBackward, GineForward, Sddmm, Spmm, StepData, Unary, dropout_keeps,
+            AdamUpdate, DropoutMask, Gate, GateBackward, Gemm, GineBackward, GineForward, Sddmm, Spmm, StepData, Unary,
+            dropout_keeps,
         },
     },
     graph::{Graph, NO_EDGE, generate::SplitMix},
@@ -350,6 +351,46 @@ fn rows_wgpu() {
                 entries.for_each(|((grad, x), g)| *grad = *grad * x + g);
             }
             vec![support::read(&dot), support::read(&divided), support::read(&unit), grad, classes]
+        });
+    }
+}
+
+#[test]
+fn heads_wgpu() {
+    for (rows, heads, channels, attributes) in [(1, 1, 1, 1), (300, 3, 1, 2), (900, 4, 7, 3), (500, 16, 8, 4)] {
+        compare(&format!("{rows} rows, {heads} heads of {channels}, {attributes} attributes"), |device| {
+            let (all, wide) = (heads * channels, heads * (channels + attributes));
+            let x = upload(device, &random(rows, all, 1));
+            let weight = upload(device, &random(all, attributes, 2));
+            let (extended, folded) = (poisoned(device, rows, wide), poisoned(device, rows, all));
+            device.extend_heads(heads, &x, &weight, &extended).unwrap();
+            device.fold_heads(heads, &extended, &weight, &folded).unwrap();
+            let blocks = poisoned(device, all, attributes);
+            device.head_blocks(heads, &upload(device, &random(all, wide, 3)), &blocks).unwrap();
+            let (mean, spread) = (poisoned(device, rows, channels), poisoned(device, rows, all));
+            device.mean_heads(heads, &x, &mean).unwrap();
+            device.spread_heads(heads, &mean, &spread).unwrap();
+            [extended, folded, blocks, mean, spread].iter().map(support::read).collect()
+        });
+    }
+}
+
+#[test]
+fn gates_wgpu() {
+    for (rows, cols) in [(1, 1), (300, 7), (3_000, 40), (5_000, 1)] {
+        compare(&format!("{rows} x {cols}"), |device| {
+            let [x, r, g] = [1, 2, 3].map(|seed| upload(device, &random(rows, cols, seed)));
+            let weight = upload(device, &random(1, 3 * cols, 4));
+            let [out, grad_x, grad_r] = [(); 3].map(|()| poisoned(device, rows, cols));
+            let (b, z) = (poisoned(device, rows, 1), poisoned(device, rows, 1));
+            device.gate(&Gate { x: &x, r: &r, weight: &weight, out: &out, b: &b }).unwrap();
+            let args =
+                GateBackward { x: &x, r: &r, weight: &weight, b: &b, g: &g, grad_x: &grad_x, grad_r: &grad_r, z: &z };
+            device.gate_grad(&args).unwrap();
+            let (u, t) = (upload(device, &random(1, cols, 5)), upload(device, &random(1, cols, 6)));
+            let grad_weight = poisoned(device, 1, 3 * cols);
+            device.gate_weight(&u, &t, &grad_weight).unwrap();
+            [out, b, grad_x, grad_r, z, grad_weight].iter().map(support::read).collect()
         });
     }
 }

@@ -26,9 +26,10 @@ impl Default for TransformerOptions {
     }
 }
 
-/// `out_i = h_i + r_i` with `h_ih = sum_j a_jih (W_v x_j + W_e e_ji)_h`, `a` the softmax over the neighbours of `<W_q x_i, W_k x_j + W_e e_ji>_h / sqrt(channels)`,
-/// and `r_i = W_s x_i`; with `beta`, `out_i = b_i r_i + (1 - b_i) h_i` and `b_i = sigmoid(w (h_i, r_i, h_i - r_i))` (Shi et al., "Masked Label Prediction: Unified Message
-/// Passing Model for Semi-Supervised Classification", IJCAI 2021).
+/// `out_i = h_i + r_i` with `h_ih = sum_j a_jih (W_v x_j + W_e e_ji)_h`, `a` the softmax over the neighbours of `<W_q
+/// x_i, W_k x_j + W_e e_ji>_h / sqrt(channels)`, and `r_i = W_s x_i`; with `beta`, `out_i = b_i r_i + (1 - b_i) h_i`
+/// and `b_i = sigmoid(w (h_i, r_i, h_i - r_i))` (Shi et al., "Masked Label Prediction: Unified Message Passing Model
+/// for Semi-Supervised Classification", IJCAI 2021).
 #[derive(Debug)]
 pub struct TransformerConv {
     /// Keys, of the neighbours.

@@ -4,7 +4,8 @@ use crate::backend::{
     kernels::{Gate, GateBackward},
 };
 
-/// `b_i r_i + (1 - b_i) x_i` with `b_i = sigmoid(<weight, (x_i, r_i, x_i - r_i)>)`; `x` and `r` are `[rows, cols]`, `weight` `[1, 3 * cols]`.
+/// `b_i r_i + (1 - b_i) x_i` with `b_i = sigmoid(<weight, (x_i, r_i, x_i - r_i)>)`; `x` and `r` are `[rows, cols]`,
+/// `weight` `[1, 3 * cols]`.
 ///
 /// # Errors
 /// If the shapes do not fit, or what the device reports.

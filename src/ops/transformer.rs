@@ -12,19 +12,20 @@ use crate::{
 pub struct AttentionInput<'a> {
     /// Number of heads.
     pub heads: usize,
-    /// Attributes of the edges, `[edges, attributes]` in edge order, and the weight `[heads * channels, attributes]` that takes them to what is added to keys
-    /// and values.
+    /// Attributes of the edges, `[edges, attributes]` in edge order, and the weight `[heads * channels, attributes]`
+    /// that takes them to what is added to keys and values.
     pub edges: Option<(&'a Var, &'a Var)>,
     /// The share of weights that training sets to zero.
     pub dropout: f32,
 }
 
-/// `out_ih = sum over edges k from j to i of a_kh (v_jh + W_h e_k)` with `a` the softmax of `<q_ih, k_jh + W_h e_k> / sqrt(channels)` over the edges into `i`,
-/// for every head; `q` is `[num_dst, heads * channels]`, `k` and `v` `[num_src, heads * channels]`, `out` as `q`. Rows without edges are 0.
+/// `out_ih = sum over edges k from j to i of a_kh (v_jh + W_h e_k)` with `a` the softmax of `<q_ih, k_jh + W_h e_k> /
+/// sqrt(channels)` over the edges into `i`, for every head; `q` is `[num_dst, heads * channels]`, `k` and `v`
+/// `[num_src, heads * channels]`, `out` as `q`. Rows without edges are 0.
 ///
-/// Nothing is stored for an edge: the gradient computes scores anew from one log-sum-exp a destination and head, and the projected attributes never
-/// exist, since `<q, W e> = <W^T q, e>` and `sum a W e = W sum a e` (Shi et al., "Masked Label Prediction: Unified Message Passing Model for
-/// Semi-Supervised Classification", IJCAI 2021).
+/// Nothing is stored for an edge: the gradient computes scores anew from one log-sum-exp a destination and head, and
+/// the projected attributes never exist, since `<q, W e> = <W^T q, e>` and `sum a W e = W sum a e` (Shi et al., "Masked
+/// Label Prediction: Unified Message Passing Model for Semi-Supervised Classification", IJCAI 2021).
 ///
 /// # Errors
 /// If the shapes do not fit, or what the device reports.
@@ -39,7 +40,8 @@ pub fn transformer(
     transformer_with_plan(tape, graph, q, k, v, input, &TransformerPlan::new)
 }
 
-/// [`transformer`] with plans of the caller's: `plan(offsets, heads, channels, attributes, capabilities)` is asked for either direction.
+/// [`transformer`] with plans of the caller's: `plan(offsets, heads, channels, attributes, capabilities)` is asked for
+/// either direction.
 ///
 /// # Errors
 /// As [`transformer`].

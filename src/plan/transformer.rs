@@ -16,10 +16,11 @@ pub struct TransformerPlan {
 }
 
 impl TransformerPlan {
-    /// Plans attention over rows of `offsets`, of `heads` heads of `channels` channels, and edges of `attributes` attributes.
+    /// Plans attention over rows of `offsets`, of `heads` heads of `channels` channels, and edges of `attributes`
+    /// attributes.
     ///
-    /// Threads lie across a head's channels and attributes. Where 256 threads do not hold one, each holds four chunks; what they do not hold either is
-    /// refused by the GPU's kernels.
+    /// Threads lie across a head's channels and attributes. Where 256 threads do not hold one, each holds four chunks;
+    /// what they do not hold either is refused by the GPU's kernels.
     pub fn new(offsets: &[u32], heads: usize, channels: usize, attributes: usize, caps: &Capabilities) -> Self {
         let chunk = if channels.is_multiple_of(4) && attributes.is_multiple_of(4) { 4 } else { 1 };
         let chunks = ((channels + attributes) / chunk).max(1);

@@ -85,6 +85,11 @@ impl<'a> Heads<'a> {
     }
 }
 
+/// The edges into `i`.
+fn edges_of(offsets: &[u32], columns: &[u32], i: usize) -> impl ExactSizeIterator<Item = Edge> {
+    (offsets[i] as usize..offsets[i + 1] as usize).map(|k| Edge { j: columns[k] as usize, k })
+}
+
 /// A head's part of a row.
 fn part(row: &[f32], head: usize, width: usize) -> &[f32] {
     &row[head * width..][..width]
@@ -99,7 +104,7 @@ impl TransformerKernels for CpuBackend {
         let mut out = Output::new(args.out, KERNEL)?;
         let mut logsumexp = Output::new(args.logsumexp, KERNEL)?;
         out.for_each_row_with(&mut logsumexp, input.work(), |i, out, logsumexp| {
-            let edges = || (offsets[i] as usize..offsets[i + 1] as usize).map(|k| Edge { j: columns[k] as usize, k });
+            let edges = || edges_of(offsets, columns, i);
             let mut weights = Vec::with_capacity(edges().len());
             for head in 0..input.heads {
                 let query = part(input.q.row(i), head, input.width);
@@ -144,9 +149,7 @@ impl TransformerKernels for CpuBackend {
         let (offsets, columns) = (graph.offsets(Direction::Forward), graph.columns(Direction::Forward));
         Output::new(args.grad_q, KERNEL)?.for_each_row(input.work(), |i, grad| {
             grad.fill(0.0);
-            let edges = offsets[i] as usize..offsets[i + 1] as usize;
-            for (k, &j) in edges.clone().zip(&columns[edges]) {
-                let edge = Edge { j: j as usize, k };
+            for edge in edges_of(offsets, columns, i) {
                 for head in 0..heads {
                     let (d, _) = weigh(i, edge, head);
                     let grad = &mut grad[head * width..][..width];

@@ -15,7 +15,8 @@ pub struct Gate<'a> {
     pub b: &'a Tensor,
 }
 
-/// With `z_i = <g_i, r_i - x_i> b_i (1 - b_i)`: `grad_x_i = (1 - b_i) g_i + z_i (w_1 + w_3)` and `grad_r_i = b_i g_i + z_i (w_2 - w_3)`.
+/// With `z_i = <g_i, r_i - x_i> b_i (1 - b_i)`: `grad_x_i = (1 - b_i) g_i + z_i (w_1 + w_3)` and `grad_r_i = b_i g_i +
+/// z_i (w_2 - w_3)`.
 #[derive(Debug)]
 pub struct GateBackward<'a> {
     /// `[rows, cols]`.
@@ -36,8 +37,8 @@ pub struct GateBackward<'a> {
     pub z: &'a Tensor,
 }
 
-/// The gate between a node and its neighbours (Shi et al., "Masked Label Prediction: Unified Message Passing Model for Semi-Supervised
-/// Classification", 2021).
+/// The gate between a node and its neighbours (Shi et al., "Masked Label Prediction: Unified Message Passing Model for
+/// Semi-Supervised Classification", 2021).
 pub trait GateKernels {
     /// Runs [`Gate`].
     ///
@@ -57,7 +58,8 @@ pub trait GateKernels {
     /// What the device reports.
     unsafe fn gate_grad(&self, args: &GateBackward<'_>) -> Result<(), BackendError>;
 
-    /// `out = (u, t, u - t)`, the gradient of the weight from `u = z^T x` and `t = z^T r`: from two `[1, cols]` to `[1, 3 * cols]`.
+    /// `out = (u, t, u - t)`, the gradient of the weight from `u = z^T x` and `t = z^T r`: from two `[1, cols]` to `[1,
+    /// 3 * cols]`.
     ///
     /// # Safety
     /// All tensors are of this device, and their shapes fit.

@@ -1,8 +1,10 @@
 use crate::backend::{BackendError, Tensor};
 
-/// Heads side by side in a row: `x_ih` are the channels of head `h` in row `i`. A weight `[heads * C, D]` is one `[C, D]` a head.
+/// Heads side by side in a row: `x_ih` are the channels of head `h` in row `i`. A weight `[heads * C, D]` is one `[C,
+/// D]` a head.
 pub trait HeadKernels {
-    /// `out_ih = (x_ih, W_h^T x_ih)`: from `[rows, heads * C]` to `[rows, heads * (C + D)]`, so that `<out_ih, (y, e)> = <x_ih, y + W_h e>`.
+    /// `out_ih = (x_ih, W_h^T x_ih)`: from `[rows, heads * C]` to `[rows, heads * (C + D)]`, so that `<out_ih, (y, e)>
+    /// = <x_ih, y + W_h e>`.
     ///
     /// # Safety
     /// All tensors are of this device, and their shapes fit.
@@ -11,8 +13,8 @@ pub trait HeadKernels {
     /// What the device reports.
     unsafe fn extend_heads(&self, heads: usize, x: &Tensor, weight: &Tensor, out: &Tensor) -> Result<(), BackendError>;
 
-    /// `out_ih = y_ih + W_h t_ih` of `x_ih = (y_ih, t_ih)`: from `[rows, heads * (C + D)]` to `[rows, heads * C]`, the transpose of
-    /// [`HeadKernels::extend_heads`].
+    /// `out_ih = y_ih + W_h t_ih` of `x_ih = (y_ih, t_ih)`: from `[rows, heads * (C + D)]` to `[rows, heads * C]`, the
+    /// transpose of [`HeadKernels::extend_heads`].
     ///
     /// # Safety
     /// All tensors are of this device, and their shapes fit.
@@ -21,7 +23,8 @@ pub trait HeadKernels {
     /// What the device reports.
     unsafe fn fold_heads(&self, heads: usize, x: &Tensor, weight: &Tensor, out: &Tensor) -> Result<(), BackendError>;
 
-    /// Of a product `[heads * C, heads * (C + D)]` of all heads with all heads, those of a head with its own last `D` columns: `[heads * C, D]`.
+    /// Of a product `[heads * C, heads * (C + D)]` of all heads with all heads, those of a head with its own last `D`
+    /// columns: `[heads * C, D]`.
     ///
     /// # Safety
     /// All tensors are of this device, and their shapes fit.

@@ -4,9 +4,10 @@ use crate::{
     plan::TransformerPlan,
 };
 
-/// What attention is computed from, and again for its gradients. With `D` attributes an edge (0 without), `K_kh = (k_jh, e_k)` and `V_kh = (v_jh, e_k)`
-/// for the edge `k` from `j` to `i`, the score of head `h` is `s_kh = <q_ih, K_kh> / sqrt(C)`: a linear function of the attributes that is added to keys
-/// is folded into the queries, one to values is applied to the sums, see [`super::HeadKernels::extend_heads`].
+/// What attention is computed from, and again for its gradients. With `D` attributes an edge (0 without), `K_kh =
+/// (k_jh, e_k)` and `V_kh = (v_jh, e_k)` for the edge `k` from `j` to `i`, the score of head `h` is `s_kh = <q_ih,
+/// K_kh> / sqrt(C)`: a linear function of the attributes that is added to keys is folded into the queries, one to
+/// values is applied to the sums, see [`super::HeadKernels::extend_heads`].
 #[derive(Clone, Copy, Debug)]
 pub struct Attention<'a> {
     /// The graph.
@@ -47,8 +48,8 @@ impl Attention<'_> {
     }
 }
 
-/// `out_ih = sum over edges k into i of a_kh m_kh V_kh` with `a_kh = exp(s_kh - logsumexp_ih)`, the softmax over the edges into `i`, and `m_kh` the
-/// dropout's 0 or `1 / (1 - p)`. Rows without edges are 0.
+/// `out_ih = sum over edges k into i of a_kh m_kh V_kh` with `a_kh = exp(s_kh - logsumexp_ih)`, the softmax over the
+/// edges into `i`, and `m_kh` the dropout's 0 or `1 / (1 - p)`. Rows without edges are 0.
 #[derive(Debug)]
 pub struct TransformerForward<'a> {
     /// Queries, keys, values and attributes.
@@ -63,7 +64,8 @@ pub struct TransformerForward<'a> {
 
 /// With `delta_ih = <g_ih, out_ih>` and `d_kh = a_kh (m_kh <g_ih, V_kh> - delta_ih) / sqrt(C)`, scores computed anew:
 /// `grad_q_ih = sum over edges k into i of d_kh K_kh`; `grad_k_jh = sum over edges k out of j of d_kh q_ih` and
-/// `grad_v_jh = sum of a_kh m_kh g_ih`, the first `C` channels; `grad_attr_k = sum over h of d_kh q_ih + a_kh m_kh g_ih`, the last `D`.
+/// `grad_v_jh = sum of a_kh m_kh g_ih`, the first `C` channels; `grad_attr_k = sum over h of d_kh q_ih + a_kh m_kh
+/// g_ih`, the last `D`.
 #[derive(Debug)]
 pub struct TransformerBackward<'a> {
     /// Queries, keys, values and attributes.
@@ -88,7 +90,8 @@ pub struct TransformerBackward<'a> {
     pub transposed_plan: &'a TransformerPlan,
 }
 
-/// Attention of graph transformers (Shi et al., "Masked Label Prediction: Unified Message Passing Model for Semi-Supervised Classification", 2021).
+/// Attention of graph transformers (Shi et al., "Masked Label Prediction: Unified Message Passing Model for
+/// Semi-Supervised Classification", 2021).
 pub trait TransformerKernels {
     /// Runs [`TransformerForward`].
     ///
@@ -96,7 +99,8 @@ pub trait TransformerKernels {
     /// All tensors and graphs are of this device, and their shapes and the plan fit.
     ///
     /// # Errors
-    /// What the device reports; [`BackendError::TooLarge`] where a matrix or the edges' numbers pass the binding limit, or a head a workgroup.
+    /// What the device reports; [`BackendError::TooLarge`] where a matrix or the edges' numbers pass the binding limit,
+    /// or a head a workgroup.
     unsafe fn transformer(&self, args: &TransformerForward<'_>) -> Result<(), BackendError>;
 
     /// Runs [`TransformerBackward`].

@@ -14,7 +14,8 @@ pub(super) struct TopologyKey {
     pub(super) ids: bool,
 }
 
-/// Three words a task (first edge, one past the last, row): whole rows, then segments of heavy rows; then one to three words an edge.
+/// Three words a task (first edge, one past the last, row): whole rows, then segments of heavy rows; then one to three
+/// words an edge.
 #[derive(Debug)]
 pub(super) struct Topology {
     pub(super) words: Indices,
