@@ -14,14 +14,14 @@ use std::{
 
 use hopwise::{
     Matrix, SparseMatrix,
-    backend::{Device, DeviceGraph, Tensor},
+    backend::{Device, DeviceGraph, Tensor, kernels::Statistic},
     graph::{EdgeList, Graph},
     nn::{
         Aggregation, Conv, ConvInput, FeatureInput, Features, GcnConv, GcnOptions, GinConv, GineConv, Initializer,
         SageConv, SageOptions, SgConv,
     },
     ops::{self, SpmmInput, Tape, Var},
-    plan::{Capabilities, Mapping, SpmmPlan},
+    plan::{Capabilities, Mapping, ReducePlan, SpmmPlan},
 };
 use safetensors::SafeTensors;
 use serde_json::Value;
@@ -71,7 +71,7 @@ fn run_all(backend: &str) {
     }
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
     // The committed vectors alone have this many for the layers that exist.
-    assert!(passed.len() >= 33, "only {} cases ran: {passed:?}", passed.len());
+    assert!(passed.len() >= 50, "only {} cases ran: {passed:?}", passed.len());
 }
 
 enum Outcome {
@@ -169,6 +169,7 @@ impl Case {
         let width = |key: &str| self.arg(key).as_u64().unwrap() as usize;
         let conv: Box<dyn Conv> = match layer {
             "spmm" => return self.run_spmm(device),
+            "aggr" => return self.run_aggr(device),
             "GCNConv" => {
                 let options = GcnOptions {
                     add_self_loops: self.flag("add_self_loops", true),
@@ -182,6 +183,8 @@ impl Case {
                 let aggregation = match self.arg("aggr").as_str().unwrap_or("mean") {
                     "mean" => Aggregation::Mean,
                     "sum" => Aggregation::Sum,
+                    "min" => Aggregation::Min,
+                    "max" => Aggregation::Max,
                     other => return Ok(Outcome::NotRun(format!("SAGEConv with {other} does not exist yet"))),
                 };
                 let options = SageOptions {
@@ -245,6 +248,32 @@ impl Case {
                 let out = ops::spmm_with_plan(&tape, &inputs.graph, x, input, &plan).map_err(|e| e.to_string())?;
                 self.check(tape, &out, &inputs, &[]).map_err(|e| format!("{mapping:?}, segments of {segment}: {e}"))?;
             }
+        }
+        Ok(Outcome::Passed)
+    }
+
+    /// Statistics over neighbours, with rows cut into short segments and whole.
+    fn run_aggr(&self, device: &Device) -> Result<Outcome, String> {
+        let statistic = match self.arg("kind").as_str().unwrap() {
+            "sum" => Statistic::Sum,
+            "mean" => Statistic::Mean,
+            "min" => Statistic::Min,
+            "max" => Statistic::Max,
+            "var" => Statistic::Var,
+            "std" => Statistic::Std,
+            other => return Ok(Outcome::NotRun(format!("the aggregation {other} does not exist yet"))),
+        };
+        let sources = self.sources(self.number("in_channels"))?;
+        for segment in [3, u32::MAX / 2] {
+            let plan = move |offsets: &[u32], features: usize, outputs: usize, caps: &Capabilities| ReducePlan {
+                segment,
+                ..ReducePlan::new(offsets, features, outputs, caps)
+            };
+            let tape = Tape::recording(device);
+            let inputs = self.inputs(&tape, &sources, false);
+            let Features::Dense(x) = &inputs.x else { unreachable!("the features are dense") };
+            let out = ops::reduce_with_plan(&tape, &inputs.graph, x, &[statistic], &plan).map_err(|e| e.to_string())?;
+            self.check(tape, &out, &inputs, &[]).map_err(|e| format!("segments of {segment}: {e}"))?;
         }
         Ok(Outcome::Passed)
     }

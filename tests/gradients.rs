@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use hopwise::{
     Matrix,
-    backend::{Device, DeviceGraph, Tensor, kernels::Unary},
+    backend::{
+        Device, DeviceGraph, Tensor,
+        kernels::{Statistic, Unary},
+    },
     graph::{EdgeList, Graph},
     nn::{Adam, AdamOptions, Initializer, Linear, Module},
     ops::{self, ClassTargets, MultiTargets, RowSelection, SpmmInput, Tape, Var},
@@ -123,6 +126,31 @@ fn sums_over_neighbours_with_everything() {
         let input = SpmmInput { weight: Some(&v[1]), row_scale: Some(&v[2]), column_scale: Some(&v[3]) };
         ops::spmm(tape, &graph, &v[0], input).unwrap()
     });
+}
+
+#[test]
+fn statistics_over_neighbours() {
+    let edges = EdgeList::new(6, 4, vec![0, 5, 5, 2, 3, 3, 1], vec![0, 0, 0, 1, 1, 3, 3]).unwrap();
+    let graph = Arc::new(Graph::from_edges(&edges));
+    // Entries of a column are far apart, so that differences do not change which is the smallest.
+    let apart = |cols| {
+        let mut x = random(6, cols, 1);
+        let data = x.data_mut();
+        for (n, v) in data.iter_mut().enumerate() {
+            *v = 0.1 * *v + 0.5 * ((n / cols * 5 + n % cols) % 6) as f32 - 1.2;
+        }
+        x
+    };
+    let all = [Statistic::Sum, Statistic::Mean, Statistic::Min, Statistic::Max, Statistic::Var, Statistic::Std];
+    let mut sets: Vec<&[Statistic]> = all.iter().map(std::slice::from_ref).collect();
+    sets.push(&all);
+    for statistics in sets {
+        for cols in [1, 3, 4] {
+            check(&format!("{statistics:?} of {cols} columns"), &[apart(cols)], |tape, v| {
+                ops::reduce(tape, &DeviceGraph::new(tape.device(), graph.clone()), &v[0], statistics).unwrap()
+            });
+        }
+    }
 }
 
 #[test]

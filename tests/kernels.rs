@@ -13,10 +13,10 @@ use hopwise::{
             AdamUpdate, DropoutMask, Gemm, GineBackward, GineForward, Sddmm, Spmm, StepData, Unary, dropout_keeps,
         },
     },
-    graph::{EdgeList, Graph, NO_EDGE, generate::SplitMix},
+    graph::{Graph, NO_EDGE, generate::SplitMix},
     plan::{Mapping, SpmmPlan},
 };
-use support::{random, relative_error, small_bindings};
+use support::{graphs, random, relative_error, small_bindings};
 
 /// Single sums differ by rounding only; 2e-5 of the largest entry is what the reference vectors allow.
 const TOLERANCE: f64 = 2e-5;
@@ -40,29 +40,6 @@ fn upload(device: &Device, matrix: &Matrix) -> Tensor {
 /// An output full of what must be overwritten.
 fn poisoned(device: &Device, rows: usize, cols: usize) -> Tensor {
     Tensor::full(device, rows, cols, f32::NAN, "output").unwrap()
-}
-
-/// Graphs at the edges of what kernels meet.
-fn graphs() -> Vec<(&'static str, Graph)> {
-    let mut random = SplitMix::stream(5, 0);
-    let mut edges = |num_src: u32, num_dst: u32, count: usize| {
-        let src = (0..count).map(|_| random.below(num_src)).collect();
-        let dst = (0..count).map(|_| random.below(num_dst)).collect();
-        EdgeList::new(num_src, num_dst, src, dst).unwrap()
-    };
-    let mut list = vec![
-        ("no edges", edges(7, 5, 0)),
-        ("one node with a loop", edges(1, 1, 1)),
-        ("three parallel edges", EdgeList::square(2, vec![0; 3], vec![1; 3]).unwrap()),
-        ("random square", edges(700, 700, 5_000)),
-        ("random block", edges(900, 130, 2_500)),
-    ];
-    // A node that receives from all others, and a few edges elsewhere.
-    let (mut src, mut dst): (Vec<u32>, Vec<u32>) = ((1..1_500).collect(), vec![0; 1_499]);
-    src.extend([5, 6, 7]);
-    dst.extend([9, 9, 10]);
-    list.push(("star", EdgeList::square(1_500, src, dst).unwrap()));
-    list.into_iter().map(|(name, edges)| (name, Graph::from_edges(&edges))).collect()
 }
 
 #[test]

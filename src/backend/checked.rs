@@ -2,9 +2,12 @@
 
 use super::{
     BackendError, Buffer, Device, DeviceGraph, DeviceInfo, Direction, Indices, MemoryStats, ReadFuture, Tensor,
-    kernels::{AdamUpdate, DropoutMask, Gemm, GineBackward, GineForward, Sddmm, Spmm, Unary},
+    kernels::{
+        AdamUpdate, DropoutMask, Gemm, GineBackward, GineForward, Ingredients, Reduce, ReduceCoefficients,
+        ReduceGradient, Sddmm, Spmm, Statistic, Unary,
+    },
 };
-use crate::plan::Capabilities;
+use crate::plan::{Capabilities, ReducePlan};
 
 /// Collects what a kernel's arguments must fulfil.
 struct Check<'a> {
@@ -147,6 +150,64 @@ impl Device {
         check.argument("edges a segment", args.plan.segment == 0, 0, "at least 1")?;
         // SAFETY: every shape fits the graph, which was validated when it was built.
         unsafe { self.backend().spmm(args) }
+    }
+
+    /// Runs [`Reduce`].
+    ///
+    /// # Errors
+    /// If no statistic is named or one twice, if a shape does not fit the graph, or what the device reports.
+    pub fn reduce(&self, args: &Reduce<'_>) -> Checked {
+        let check = self.check("reduce");
+        check.graph(args.graph)?;
+        check.statistics(args.statistics)?;
+        let (rows, columns) = args.graph.dims(Direction::Forward);
+        let features = args.x.cols();
+        check.tensor("x", args.x, [columns, features])?;
+        check.tensor("the output", args.out, [rows, args.statistics.len() * features])?;
+        check.maybe("what is kept", args.kept, [rows, Ingredients::of(args.statistics).kept_cols(features)])?;
+        check.reduce_plan(args.plan, features, args.statistics.len())?;
+        // SAFETY: every shape fits the graph, which was validated when it was built.
+        unsafe { self.backend().reduce(args) }
+    }
+
+    /// Runs [`ReduceCoefficients`].
+    ///
+    /// # Errors
+    /// As [`Device::reduce`].
+    pub fn reduce_coefficients(&self, args: &ReduceCoefficients<'_>) -> Checked {
+        let check = self.check("reduce_coefficients");
+        check.graph(args.graph)?;
+        check.statistics(args.statistics)?;
+        let rows = args.graph.num_dst();
+        let features = args.g.cols() / args.statistics.len();
+        let outputs = [rows, args.statistics.len() * features];
+        check.alike(outputs, &[("the gradient", args.g), ("the output", args.out)])?;
+        let parts = Ingredients::of(args.statistics);
+        check.kept(args.kept, rows, parts.kept_cols(features))?;
+        check.tensor("the coefficients", args.coefficients, [rows, parts.coefficient_cols(features)])?;
+        // SAFETY: every shape fits the graph, which was validated when it was built.
+        unsafe { self.backend().reduce_coefficients(args) }
+    }
+
+    /// Runs [`ReduceGradient`].
+    ///
+    /// # Errors
+    /// As [`Device::reduce`].
+    pub fn reduce_grad(&self, args: &ReduceGradient<'_>) -> Checked {
+        let check = self.check("reduce_grad");
+        check.graph(args.graph)?;
+        check.statistics(args.statistics)?;
+        let (rows, columns) = args.graph.dims(Direction::Forward);
+        let features = args.x.cols();
+        check.alike([columns, features], &[("x", args.x), ("the output", args.grad_x)])?;
+        let parts = Ingredients::of(args.statistics);
+        let direct = Ingredients::are_direct(args.statistics);
+        let cols = if direct { features } else { parts.coefficient_cols(features) };
+        check.tensor("the coefficients", args.coefficients, [rows, cols])?;
+        check.kept(args.kept, rows, parts.kept_cols(features))?;
+        check.reduce_plan(args.plan, features, 1)?;
+        // SAFETY: every shape fits the graph, which was validated when it was built.
+        unsafe { self.backend().reduce_grad(args) }
     }
 
     /// Runs [`Sddmm`].
@@ -454,6 +515,33 @@ impl Device {
 }
 
 impl Check<'_> {
+    /// A set of statistics.
+    fn statistics(&self, statistics: &[Statistic]) -> Checked {
+        self.argument("the number of statistics", statistics.is_empty(), 0, "at least 1")?;
+        let mut rest = statistics;
+        while let Some((first, others)) = rest.split_first() {
+            let twice = format_args!("{first:?} twice");
+            self.argument("a statistic", others.contains(first), twice, "each at most once")?;
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// What a reduction keeps, if it keeps anything.
+    fn kept(&self, kept: Option<&Tensor>, rows: usize, cols: usize) -> Checked {
+        self.argument("what is kept", kept.is_none() && cols > 0, "missing", "given")?;
+        self.maybe("what is kept", kept, [rows, cols])
+    }
+
+    fn reduce_plan(&self, plan: &ReducePlan, features: usize, outputs: usize) -> Checked {
+        let most = self.device.capabilities().workgroup_size;
+        let wrong = !plan.lanes.is_power_of_two() || plan.lanes > most;
+        self.argument("lanes a row", wrong, plan.lanes, format_args!("a power of two up to {most}"))?;
+        self.argument("edges a segment", plan.segment == 0, 0, "at least 1")?;
+        let chunk = ReducePlan::chunk(features, outputs);
+        self.argument("numbers read at once", plan.chunk != chunk, plan.chunk, chunk)
+    }
+
     /// What all losses ask for; rows without columns have none.
     fn loss(&self, x: &Tensor, weight: &Tensor, losses: &Tensor, grad: &Tensor) -> Checked {
         self.tensor("x", x, [x.rows(), x.cols().max(1)])?;

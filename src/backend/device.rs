@@ -17,6 +17,7 @@ pub trait Backend:
     + kernels::LinearKernels
     + kernels::LossKernels
     + kernels::OptimKernels
+    + kernels::ReduceKernels
     + kernels::RowKernels
     + kernels::SddmmKernels
     + kernels::SpmmKernels

@@ -2,8 +2,10 @@
 
 mod capabilities;
 mod gemm;
+mod reduce;
 mod spmm;
 
 pub use capabilities::Capabilities;
 pub use gemm::GemmPlan;
+pub use reduce::ReducePlan;
 pub use spmm::{Mapping, SpmmPlan};

@@ -58,7 +58,7 @@ impl SpmmPlan {
 
     /// A row may take as long as the whole launch takes in a perfect split, but no longer, and never less than 256 edges or twice the mean: a regular
     /// graph, whose rows are all alike, is never cut.
-    fn segment_bound(edges: usize, mean_degree: u32, lanes: u32, caps: &Capabilities) -> u32 {
+    pub(super) fn segment_bound(edges: usize, mean_degree: u32, lanes: u32, caps: &Capabilities) -> u32 {
         let rows_in_flight = (caps.concurrent_workgroups * caps.workgroup_size / lanes.max(1)).max(1) as usize;
         (edges.div_ceil(rows_in_flight)).clamp(256, 1 << 20).max(2 * mean_degree as usize) as u32
     }

@@ -9,6 +9,7 @@ mod gine;
 mod linear;
 mod loss;
 mod optim;
+mod reduce;
 mod rows;
 mod sddmm;
 mod spmm;

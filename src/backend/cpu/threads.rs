@@ -33,6 +33,35 @@ pub(super) fn for_each_row(data: &mut [f32], stride: usize, work: usize, f: impl
     data.chunks_exact_mut(stride).enumerate().for_each(|(r, row)| f(r, row));
 }
 
+/// As [`for_each_row`], over the rows of two matrices, `(data, stride)` each; the second may be empty, and so are its rows then.
+pub(super) fn for_each_row_of_two(
+    (first, first_stride): (&mut [f32], usize),
+    (second, second_stride): (&mut [f32], usize),
+    work: usize,
+    f: impl Fn(usize, &mut [f32], &mut [f32]) + Sync,
+) {
+    if second.is_empty() {
+        return for_each_row(first, first_stride, work, |r, row| f(r, row, &mut []));
+    }
+    if first.is_empty() {
+        return;
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    if work >= SERIAL_WORK {
+        use rayon::prelude::*;
+        let rows = (first.len() / first_stride).div_ceil(8 * count()).max(1);
+        let pieces = first.par_chunks_mut(rows * first_stride).zip(second.par_chunks_mut(rows * second_stride));
+        pieces.enumerate().for_each(|(chunk, (first, second))| {
+            let both = first.chunks_exact_mut(first_stride).zip(second.chunks_exact_mut(second_stride));
+            both.enumerate().for_each(|(r, (first, second))| f(chunk * rows + r, first, second));
+        });
+        return;
+    }
+    let _ = work;
+    let both = first.chunks_exact_mut(first_stride).zip(second.chunks_exact_mut(second_stride));
+    both.enumerate().for_each(|(r, (first, second))| f(r, first, second));
+}
+
 /// Cuts `data` into pieces and calls `f(first, piece)`; `cost` is the number of operations an entry.
 pub(super) fn for_each_piece(data: &mut [f32], cost: usize, f: impl Fn(usize, &mut [f32]) + Sync) {
     #[cfg(not(target_arch = "wasm32"))]

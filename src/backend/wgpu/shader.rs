@@ -36,6 +36,7 @@ const FILES: &[(&str, &str)] = &[
     ("linear", include_str!("../../../shaders/linear.wgsl")),
     ("loss", include_str!("../../../shaders/loss.wgsl")),
     ("optim", include_str!("../../../shaders/optim.wgsl")),
+    ("reduce", include_str!("../../../shaders/reduce.wgsl")),
     ("rows", include_str!("../../../shaders/rows.wgsl")),
     ("sddmm", include_str!("../../../shaders/sddmm.wgsl")),
     ("spmm", include_str!("../../../shaders/spmm.wgsl")),

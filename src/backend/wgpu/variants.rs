@@ -24,6 +24,10 @@ pub(super) enum Kernel {
     L2,
     L2Grad,
     MergeSplits,
+    ReduceBackward,
+    ReduceCoefficients,
+    ReduceForward,
+    ReduceMerge,
     RowDot,
     ScaleAdd,
     Scatter,
@@ -41,19 +45,25 @@ pub(super) enum Kernel {
 #[repr(u32)]
 pub(super) enum Flag {
     Accumulate,
+    Arguments,
     Bias,
     ColumnScale,
     Decoupled,
     Divisor,
     Elu,
     InverseSqrt,
+    Keep,
     LeakyRelu,
+    Maximum,
+    Minimum,
     Permuted,
     Relu,
     RowScale,
     Scalar,
     Segmented,
     Sigmoid,
+    Squares,
+    Sums,
     Tanh,
     TransposeA,
     TransposeB,
@@ -86,6 +96,12 @@ struct Spec {
 const FUNCTIONS: &[Flag] = &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::InverseSqrt];
 const SPMM: &[Flag] =
     &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
+const REDUCE: &[Flag] =
+    &[Flag::Sums, Flag::Squares, Flag::Minimum, Flag::Maximum, Flag::Scalar, Flag::Keep, Flag::Segmented];
+const REDUCE_MERGE: &[Flag] = &[Flag::Sums, Flag::Squares, Flag::Minimum, Flag::Maximum, Flag::Scalar, Flag::Keep];
+const REDUCE_BACKWARD: &[Flag] =
+    &[Flag::Sums, Flag::Squares, Flag::Minimum, Flag::Maximum, Flag::Arguments, Flag::Scalar, Flag::Segmented];
+const REDUCE_COEFFICIENTS: &[Flag] = &[Flag::Sums, Flag::Squares, Flag::Minimum, Flag::Maximum];
 
 const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, flags: &'static [Flag]) -> Spec {
     Spec { kernel, file, part, flags, one_of: &[], constant: None }
@@ -119,6 +135,10 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::L2, "rows", Some("L2"), &[]),
     spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[]),
     spec(Kernel::MergeSplits, "linear", Some("MERGE_SPLITS"), &[Flag::Bias, Flag::Accumulate]),
+    spec(Kernel::ReduceBackward, "reduce", Some("BACKWARD"), REDUCE_BACKWARD),
+    spec(Kernel::ReduceCoefficients, "reduce", Some("COEFFICIENTS"), REDUCE_COEFFICIENTS),
+    spec(Kernel::ReduceForward, "reduce", Some("FORWARD"), REDUCE),
+    spec(Kernel::ReduceMerge, "reduce", Some("MERGE"), REDUCE_MERGE),
     spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor]),
     spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::WithY]),
     spec(Kernel::Scatter, "gather", Some("SCATTER"), &[Flag::Scalar]),
@@ -136,19 +156,25 @@ impl Flag {
     fn name(self) -> &'static str {
         match self {
             Self::Accumulate => "ACCUMULATE",
+            Self::Arguments => "ARGUMENTS",
             Self::Bias => "BIAS",
             Self::ColumnScale => "COLUMN_SCALE",
             Self::Decoupled => "DECOUPLED",
             Self::Divisor => "DIVISOR",
             Self::Elu => "ELU",
             Self::InverseSqrt => "INVERSE_SQRT",
+            Self::Keep => "KEEP",
             Self::LeakyRelu => "LEAKY_RELU",
+            Self::Maximum => "MAXIMUM",
+            Self::Minimum => "MINIMUM",
             Self::Permuted => "PERMUTED",
             Self::Relu => "RELU",
             Self::RowScale => "ROW_SCALE",
             Self::Scalar => "SCALAR",
             Self::Segmented => "SEGMENTED",
             Self::Sigmoid => "SIGMOID",
+            Self::Squares => "SQUARES",
+            Self::Sums => "SUMS",
             Self::Tanh => "TANH",
             Self::TransposeA => "TRANSPOSE_A",
             Self::TransposeB => "TRANSPOSE_B",
@@ -254,7 +280,13 @@ impl Variant {
         let positions_unused = self.has(Flag::Permuted) && !self.has(Flag::Weighted);
         let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
         let both_transposed = self.has(Flag::TransposeA) && self.has(Flag::TransposeB);
-        !(scaled_apart || positions_unused || biased_sum || both_transposed)
+        let extremes = self.has(Flag::Minimum) || self.has(Flag::Maximum);
+        let squares_alone = self.has(Flag::Squares) && !self.has(Flag::Sums);
+        let nothing_kept = self.has(Flag::Keep) && !self.has(Flag::Squares) && !extremes;
+        let nothing_reduced = self.spec().file == "reduce" && !self.has(Flag::Sums) && !extremes;
+        let arguments = self.kernel == Kernel::ReduceBackward && self.has(Flag::Arguments) != extremes;
+        let reduce = squares_alone || nothing_kept || nothing_reduced || arguments;
+        !(scaled_apart || positions_unused || biased_sum || both_transposed || reduce)
     }
 }
 

@@ -1,0 +1,163 @@
+use crate::{
+    backend::{BackendError, DeviceGraph, Tensor, row_stride},
+    plan::ReducePlan,
+};
+
+/// A number that the neighbours of a node are reduced to, feature by feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum Statistic {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The variance `mean(x^2) - mean(x)^2`.
+    Var,
+    /// The deviation `sqrt(var)` where `var` is above [`Statistic::SMALLEST_VARIANCE`], else 0.
+    Std,
+}
+
+impl Statistic {
+    /// Variances up to this count as 0 in [`Statistic::Std`], and have no gradient there: the slope of the root is unbounded.
+    pub const SMALLEST_VARIANCE: f32 = 1e-5;
+}
+
+/// What a set of statistics is made of: what a kernel carries along the edges, and what a gradient needs of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ingredients {
+    /// Sums.
+    pub sums: bool,
+    /// Sums of squares, beside the sums.
+    pub squares: bool,
+    /// The smallest entry.
+    pub minimum: bool,
+    /// The largest entry.
+    pub maximum: bool,
+}
+
+impl Ingredients {
+    /// What `statistics` need.
+    pub fn of(statistics: &[Statistic]) -> Self {
+        let any = |wanted: &[Statistic]| statistics.iter().any(|s| wanted.contains(s));
+        Self {
+            sums: any(&[Statistic::Sum, Statistic::Mean, Statistic::Var, Statistic::Std]),
+            squares: any(&[Statistic::Var, Statistic::Std]),
+            minimum: any(&[Statistic::Min]),
+            maximum: any(&[Statistic::Max]),
+        }
+    }
+
+    /// Columns of [`Reduce::kept`]; 0 if the gradient needs nothing.
+    pub fn kept_cols(self, features: usize) -> usize {
+        (usize::from(self.squares) + usize::from(self.minimum) + usize::from(self.maximum)) * row_stride(features)
+    }
+
+    /// Whether the gradient of the output is what every edge hands on, without [`ReduceCoefficients`].
+    pub fn are_direct(statistics: &[Statistic]) -> bool {
+        matches!(statistics, [Statistic::Sum | Statistic::Min | Statistic::Max])
+    }
+
+    /// Columns of [`ReduceCoefficients::coefficients`].
+    pub fn coefficient_cols(self, features: usize) -> usize {
+        let sides = usize::from(self.sums) + usize::from(self.squares);
+        (sides + usize::from(self.minimum) + usize::from(self.maximum)) * row_stride(features)
+    }
+}
+
+/// `out_i = [s_1, s_2, ...]`, each a [`Statistic`] over `x_j` of the edges from `j` to `i`, side by side in the order asked for. Every row of `x`
+/// is read once an edge, however many statistics there are.
+///
+/// A row without edges gives 0 throughout. Of equal entries, the minimum and the maximum are the first in edge order. A NaN among the
+/// neighbours makes every statistic of its feature NaN, the first NaN being the argument; compilers for GPUs may assume that there are none,
+/// and minimum and maximum may then be some other neighbour's.
+#[derive(Debug)]
+pub struct Reduce<'a> {
+    /// The graph.
+    pub graph: &'a DeviceGraph,
+    /// What is computed; no statistic is named twice.
+    pub statistics: &'a [Statistic],
+    /// `[num_src, features]`.
+    pub x: &'a Tensor,
+    /// `[num_dst, statistics * features]`.
+    pub out: &'a Tensor,
+    /// What the gradient needs, `[num_dst, parts * row_stride(features)]`, each part as wide as a padded row: the mean where there are squares; the
+    /// positions in edge order of the minimum and of the maximum, 32-bit integers that stand in the place of floats,
+    /// [`NO_EDGE`](crate::graph::NO_EDGE) in rows without edges.
+    pub kept: Option<&'a Tensor>,
+    /// How the work is laid out.
+    pub plan: &'a ReducePlan,
+}
+
+/// The gradient of [`Reduce`], destination by destination: an edge from `j` to `i` at position `k` contributes
+/// `a_i + b_i x_j`, and `g_i` of the minimum and the maximum where `k` is their argument, to the gradient of `x_j`:
+///
+/// `a = g_sum + g_mean / d - b * mean`, `b = (2 g_var + g_std / std) / d`, `d` the in-degree; `std = 0` contributes nothing.
+#[derive(Debug)]
+pub struct ReduceCoefficients<'a> {
+    /// The graph.
+    pub graph: &'a DeviceGraph,
+    /// As in [`Reduce`].
+    pub statistics: &'a [Statistic],
+    /// The gradient of the output, `[num_dst, statistics * features]`.
+    pub g: &'a Tensor,
+    /// The output, of the same shape.
+    pub out: &'a Tensor,
+    /// As in [`Reduce`]; there if anything is kept.
+    pub kept: Option<&'a Tensor>,
+    /// `[num_dst, parts * row_stride(features)]`, each part as wide as a padded row: `a` if there are sums, `b` if there are squares, the gradient
+    /// of the minimum, that of the maximum.
+    pub coefficients: &'a Tensor,
+}
+
+/// `grad_x_j = sum over edges k from j to i of a_i + b_i x_j + [k = argument of the minimum_i] g_i + [k = argument of the maximum_i] g_i`, over
+/// the transpose.
+#[derive(Debug)]
+pub struct ReduceGradient<'a> {
+    /// The graph.
+    pub graph: &'a DeviceGraph,
+    /// As in [`Reduce`].
+    pub statistics: &'a [Statistic],
+    /// `[num_src, features]`.
+    pub x: &'a Tensor,
+    /// See [`ReduceCoefficients`]; the gradient of the output itself, `[num_dst, features]`, where [`Ingredients::are_direct`].
+    pub coefficients: &'a Tensor,
+    /// As in [`Reduce`]; there if anything is kept.
+    pub kept: Option<&'a Tensor>,
+    /// `[num_src, features]`.
+    pub grad_x: &'a Tensor,
+    /// How the work is laid out.
+    pub plan: &'a ReducePlan,
+}
+
+/// Statistics over neighbours.
+pub trait ReduceKernels {
+    /// Runs [`Reduce`].
+    ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
+    /// # Errors
+    /// What the device reports; [`BackendError::TooLarge`] where even four columns of `x` pass the binding limit.
+    unsafe fn reduce(&self, args: &Reduce<'_>) -> Result<(), BackendError>;
+
+    /// Runs [`ReduceCoefficients`].
+    ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
+    /// # Errors
+    /// What the device reports.
+    unsafe fn reduce_coefficients(&self, args: &ReduceCoefficients<'_>) -> Result<(), BackendError>;
+
+    /// Runs [`ReduceGradient`].
+    ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
+    /// # Errors
+    /// As [`ReduceKernels::reduce`], of the coefficients.
+    unsafe fn reduce_grad(&self, args: &ReduceGradient<'_>) -> Result<(), BackendError>;
+}
