@@ -1,15 +1,20 @@
-// Statistics over neighbours, several in one pass: sum, mean, minimum, maximum, variance, deviation.
+// Statistics over neighbours, several in one pass: sum, mean, minimum, maximum, variance, deviation; by themselves: product, sum weighted by a softmax.
 //
 //   offsets [rows + 1], columns [edges]   compressed rows, from `first row` and `edge_base` on
 //   positions [edges]                     where an edge of the transpose stands in edge order
 //   x [columns, x_stride chunks]
 //   out, g [rows, statistics]             side by side, each from its `_at` on; NO_EDGE for those that are not asked for
-//   kept [rows, kept_stride]              parts of kept_part each: mean (SQUARES), edge of the minimum (MINIMUM), of the maximum (MAXIMUM)
-//   coefficients [rows, stride]           parts of `part` each: a (SUMS), b (SQUARES), gradient of the minimum (MINIMUM), of the maximum (MAXIMUM)
+//   kept [rows, kept_stride]              parts of kept_part each: mean (SQUARES), edge of the minimum (MINIMUM), of the maximum (MAXIMUM),
+//                                         product of what is not 0 and number of zeros (PRODUCT), logsumexp (SOFTMAX)
+//   coefficients [rows, stride]           parts of `part` each: a (SUMS), b (SQUARES), gradient of the minimum (MINIMUM), of the maximum (MAXIMUM),
+//                                         c, d (PRODUCT), g, logsumexp, out (SOFTMAX)
+//   temperature [1] t
 //
 // FORWARD: `lanes` threads a row, each takes every lanes-th chunk of 4 features and runs over the edges, 4 loads in flight.
 // BACKWARD, rows = sources: out_j = sum over edges k of a_i + b_i x_j + (gradients of i whose edge is k), laid out alike.
-// COEFFICIENTS makes a and b from the gradients, a number a thread: they are what a destination sends to all of its sources.
+//   PRODUCT: sum of c_i / x_j, or of d_i where x_j = 0. SOFTMAX, w = exp(t x_j - logsumexp_i): sum of g_i w (1 + t (x_j - out_i)),
+//   and slope_j = sum of g_i w (x_j - out_i)^2.
+// COEFFICIENTS makes a and b from the gradients, a number a thread: they are what a destination sends to all of its sources; so are the others.
 // Rows of more than `segment` edges are left out and done as SEGMENTED tasks, (first, last) edge each, into partial results that MERGE (forward) and
 // spmm.wgsl's MERGE (backward) combine in order. A chunk is a single number where F is no multiple of 4 and several statistics stand side by side.
 //
@@ -58,6 +63,9 @@
 
 #ifdef FORWARD
 #read x: array<Chunk>
+#ifdef SOFTMAX
+#read temperature: array<f32>
+#endif
 #ifdef SEGMENTED
 #param partial_stride: u32
 #write partials: array<Words>
@@ -89,6 +97,13 @@
 #read out: array<f32>
 #read kept: array<u32>
 #endif
+#ifdef PRODUCT
+#read kept: array<u32>
+#endif
+#ifdef SOFTMAX
+#read out: array<f32>
+#read kept: array<u32>
+#endif
 #write coefficients: array<f32>
 #endif
 
@@ -98,7 +113,10 @@
 #param out_stride: u32
 #param out_first: u32
 #read coefficients: array<Chunk>
-#ifdef SQUARES
+#ifdef SOFTMAX
+#read temperature: array<f32>
+#endif
+#ifdef OWN
 #param x_first: u32
 #read x: array<Chunk>
 #ifdef SEGMENTED
@@ -113,6 +131,9 @@
 #read arguments: array<Words>
 #endif
 #write out: array<Chunk>
+#ifdef SLOPE
+#write slope: array<Chunk>
+#endif
 #endif
 
 #ifndef MERGE
@@ -162,6 +183,15 @@ struct State {
     maximum_edge: Words,
 #endif
 #endif
+#ifdef PRODUCT
+    product: Chunk, // of what is not 0
+    zeros: Chunk,
+#endif
+#ifdef SOFTMAX
+    peak: Chunk, // the largest exponent; the sums are relative to it
+    weight: Chunk,
+    weighted: Chunk,
+#endif
 }
 
 // Adds later edges to earlier ones, which win where they are equal. A NaN wins over what is none.
@@ -186,6 +216,17 @@ fn combine(a: State, b: State) -> State {
 #ifdef KEEP
     s.maximum_edge = select(a.maximum_edge, b.maximum_edge, above);
 #endif
+#endif
+#ifdef PRODUCT
+    s.product *= b.product;
+    s.zeros += b.zeros;
+#endif
+#ifdef SOFTMAX
+    s.peak = max(a.peak, b.peak);
+    let scale_a = exp(a.peak - s.peak);
+    let scale_b = exp(b.peak - s.peak);
+    s.weight = a.weight * scale_a + b.weight * scale_b;
+    s.weighted = a.weighted * scale_a + b.weighted * scale_b;
 #endif
     return s;
 }
@@ -235,6 +276,21 @@ fn store(row: u32, chunk: u32, s: State, count: u32) {
     kept[kept_at] = select(s.maximum_edge, Words(NO_EDGE), count == 0u);
 #endif
 #endif
+#ifdef PRODUCT
+    let product = select(s.product, Chunk(1.0), count == 0u);
+    out[at] = select(product, Chunk(), s.zeros > Chunk());
+#ifdef KEEP
+    kept[kept_at] = bitcast<Words>(product);
+    kept[kept_at + p.kept_part] = bitcast<Words>(s.zeros);
+#endif
+#endif
+#ifdef SOFTMAX
+    let weight = select(s.weight, Chunk(1.0), count == 0u);
+    out[at] = s.weighted / weight;
+#ifdef KEEP
+    kept[kept_at] = bitcast<Words>(s.peak + log(weight));
+#endif
+#endif
 }
 #endif
 #endif
@@ -262,6 +318,16 @@ fn edge(k: u32, chunk: u32) -> State {
 #ifdef KEEP
     s.maximum_edge = Words(k + p.edge_base);
 #endif
+#endif
+#ifdef PRODUCT
+    let zero = value == Chunk();
+    s.product = select(value, Chunk(1.0), zero);
+    s.zeros = select(Chunk(), Chunk(1.0), zero);
+#endif
+#ifdef SOFTMAX
+    s.peak = temperature[0] * value;
+    s.weight = Chunk(1.0);
+    s.weighted = value;
 #endif
     return s;
 }
@@ -291,6 +357,15 @@ fn store(task: u32, chunk: u32, s: State, _count: u32) {
 #ifdef KEEP
     partials[at + p.chunks] = s.maximum_edge;
 #endif
+#endif
+#ifdef PRODUCT
+    partials[at] = bitcast<Words>(s.product);
+    partials[at + p.chunks] = bitcast<Words>(s.zeros);
+#endif
+#ifdef SOFTMAX
+    partials[at] = bitcast<Words>(s.peak);
+    partials[at + p.chunks] = bitcast<Words>(s.weight);
+    partials[at + 2u * p.chunks] = bitcast<Words>(s.weighted);
 #endif
 }
 #endif
@@ -357,6 +432,15 @@ fn of_segment(segment: u32, chunk: u32) -> State {
 #ifdef KEEP
     s.maximum_edge = partials[at + p.chunks];
 #endif
+#endif
+#ifdef PRODUCT
+    s.product = bitcast<Chunk>(partials[at]);
+    s.zeros = bitcast<Chunk>(partials[at + p.chunks]);
+#endif
+#ifdef SOFTMAX
+    s.peak = bitcast<Chunk>(partials[at]);
+    s.weight = bitcast<Chunk>(partials[at + p.chunks]);
+    s.weighted = bitcast<Chunk>(partials[at + 2u * p.chunks]);
 #endif
     return s;
 }
@@ -431,6 +515,18 @@ fn main(
 #ifdef MAXIMUM
     coefficients[at] = g[g_at + p.maximum_at];
 #endif
+#ifdef PRODUCT
+    let kept_at = row * p.kept_stride + feature;
+    let of_others = g[g_at] * bitcast<f32>(kept[kept_at]);
+    let zeros = bitcast<f32>(kept[kept_at + p.part]);
+    coefficients[at] = select(0.0, of_others, zeros == 0.0);
+    coefficients[at + p.part] = select(0.0, of_others, zeros == 1.0);
+#endif
+#ifdef SOFTMAX
+    coefficients[at] = g[g_at];
+    coefficients[at + p.part] = bitcast<f32>(kept[row * p.kept_stride + feature]);
+    coefficients[at + 2u * p.part] = out[g_at];
+#endif
 }
 #endif
 
@@ -444,6 +540,10 @@ fn of_extreme(argument: Words, edge: u32, at: u32) -> Chunk {
     }
     return select(Chunk(), coefficients[at], hit);
 }
+#endif
+
+#ifdef SLOPE
+var<private> slope_so_far: Chunk;
 #endif
 
 // What the edge at position k of the columns bound brings, for one chunk of features; `own` is x of the row.
@@ -471,6 +571,19 @@ fn message(k: u32, chunk: u32, own: Chunk) -> Chunk {
     sum += of_extreme(arguments[argument], edge, at);
 #endif
 #endif
+#ifdef PRODUCT
+    let zero = own == Chunk();
+    sum = select(coefficients[at] / select(own, Chunk(1.0), zero), coefficients[at + p.part], zero);
+#endif
+#ifdef SOFTMAX
+    let t = temperature[0];
+    let weighted = coefficients[at] * exp(t * own - coefficients[at + p.part]);
+    let away = own - coefficients[at + 2u * p.part];
+    sum = weighted * (1.0 + t * away);
+#ifdef SLOPE
+    slope_so_far += weighted * away * away;
+#endif
+#endif
     return sum;
 }
 
@@ -488,7 +601,7 @@ fn main(
     let edges = edges_of(task);
     for (var chunk = thread & (lanes - 1u); chunk < p.chunks; chunk += lanes) {
         var own = Chunk();
-#ifdef SQUARES
+#ifdef OWN
 #ifdef SEGMENTED
         own = x[segment_rows[task] * p.x_stride + p.x_first + chunk];
 #else
@@ -496,6 +609,9 @@ fn main(
 #endif
 #endif
         var sum = Chunk();
+#ifdef SLOPE
+        slope_so_far = Chunk();
+#endif
         var k = edges.x;
         for (; k + 4u <= edges.y; k += 4u) {
             let a = message(k, chunk, own);
@@ -511,6 +627,9 @@ fn main(
             sum += message(k, chunk, own);
         }
         out[task * p.out_stride + p.out_first + chunk] = sum;
+#ifdef SLOPE
+        slope[task * p.out_stride + p.out_first + chunk] = slope_so_far;
+#endif
     }
 }
 #endif

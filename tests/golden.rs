@@ -71,7 +71,7 @@ fn run_all(backend: &str) {
     }
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
     // The committed vectors alone have this many for the layers that exist.
-    assert!(passed.len() >= 50, "only {} cases ran: {passed:?}", passed.len());
+    assert!(passed.len() >= 56, "only {} cases ran: {passed:?}", passed.len());
 }
 
 enum Outcome {
@@ -261,6 +261,8 @@ impl Case {
             "max" => Statistic::Max,
             "var" => Statistic::Var,
             "std" => Statistic::Std,
+            "mul" => Statistic::Product,
+            "softmax" => Statistic::Softmax,
             other => return Ok(Outcome::NotRun(format!("the aggregation {other} does not exist yet"))),
         };
         let sources = self.sources(self.number("in_channels"))?;
@@ -272,8 +274,14 @@ impl Case {
             let tape = Tape::recording(device);
             let inputs = self.inputs(&tape, &sources, false);
             let Features::Dense(x) = &inputs.x else { unreachable!("the features are dense") };
-            let out = ops::reduce_with_plan(&tape, &inputs.graph, x, &[statistic], &plan).map_err(|e| e.to_string())?;
-            self.check(tape, &out, &inputs, &[]).map_err(|e| format!("segments of {segment}: {e}"))?;
+            let t = self.tensors.matrix("param.a.t").map(|t| support::leaf(&tape, &t));
+            let out = match &t {
+                Some(t) => ops::softmax_aggregation_with_plan(&tape, &inputs.graph, x, t, &plan),
+                None => ops::reduce_with_plan(&tape, &inputs.graph, x, &[statistic], &plan),
+            };
+            let out = out.map_err(|e| e.to_string())?;
+            let leaves: Vec<(String, Var)> = t.into_iter().map(|t| ("a.t".to_owned(), t)).collect();
+            self.check(tape, &out, &inputs, &leaves).map_err(|e| format!("segments of {segment}: {e}"))?;
         }
         Ok(Outcome::Passed)
     }

@@ -154,6 +154,29 @@ fn statistics_over_neighbours() {
 }
 
 #[test]
+fn products_and_softmax_sums_over_neighbours() {
+    let edges = EdgeList::new(6, 4, vec![0, 5, 5, 2, 3, 3, 1], vec![0, 0, 0, 1, 1, 3, 3]).unwrap();
+    let graph = Arc::new(Graph::from_edges(&edges));
+    for cols in [1, 3, 4] {
+        // One zero among the neighbours, several, and the same one twice.
+        for zeros in [&[][..], &[0], &[2, 3], &[5]] {
+            let mut x = random(6, cols, 1);
+            for &node in zeros {
+                x.data_mut()[node * cols] = 0.0;
+            }
+            check(&format!("product of {cols} columns, zeros at {zeros:?}"), &[x], |tape, v| {
+                let graph = DeviceGraph::new(tape.device(), graph.clone());
+                ops::reduce(tape, &graph, &v[0], &[Statistic::Product]).unwrap()
+            });
+        }
+        check(&format!("softmax of {cols} columns"), &[random(6, cols, 1), random(1, 1, 2)], |tape, v| {
+            let graph = DeviceGraph::new(tape.device(), graph.clone());
+            ops::softmax_aggregation(tape, &graph, &v[0], &v[1]).unwrap()
+        });
+    }
+}
+
+#[test]
 fn losses() {
     // A node listed twice counts twice.
     for nodes in [[0, 1, 3, 4], [0, 1, 1, 4]] {

@@ -21,7 +21,7 @@ const ALL: [Statistic; 6] =
     [Statistic::Sum, Statistic::Mean, Statistic::Min, Statistic::Max, Statistic::Var, Statistic::Std];
 
 /// Sets of statistics, among them what PNA asks for.
-const SETS: [&[Statistic]; 8] = [
+const SETS: [&[Statistic]; 10] = [
     &[Statistic::Max],
     &[Statistic::Min],
     &[Statistic::Sum],
@@ -29,6 +29,8 @@ const SETS: [&[Statistic]; 8] = [
     &[Statistic::Mean, Statistic::Max],
     &[Statistic::Std],
     &[Statistic::Mean, Statistic::Min, Statistic::Max, Statistic::Std],
+    &[Statistic::Product],
+    &[Statistic::Softmax],
     &[Statistic::Std, Statistic::Max, Statistic::Var, Statistic::Sum, Statistic::Min, Statistic::Mean],
 ];
 
@@ -45,6 +47,8 @@ struct Results {
     /// Positions in edge order of the minimum and the maximum, as far as they are asked for.
     arguments: Vec<u32>,
     grad_x: Matrix,
+    /// What adds up to the gradient of a temperature; nothing without one.
+    slope: Option<Matrix>,
 }
 
 fn run(device: &Device, graph: &Arc<Graph>, x: &Matrix, statistics: &[Statistic], segment: u32) -> Results {
@@ -62,10 +66,14 @@ fn run(device: &Device, graph: &Arc<Graph>, x: &Matrix, statistics: &[Statistic]
     let kept = (kept_cols > 0).then(|| poisoned(rows, kept_cols));
     let kept = kept.as_ref();
     let forward = plan(Direction::Forward, statistics.len());
-    device.reduce(&Reduce { graph: &graph, statistics, x: &x, out: &out, kept, plan: &forward }).unwrap();
+    let softmax = statistics == [Statistic::Softmax];
+    let t = Tensor::full(device, 1, 1, 0.7, "temperature").unwrap();
+    let temperature = softmax.then_some(&t);
+    let args = Reduce { graph: &graph, statistics, x: &x, out: &out, temperature, kept, plan: &forward };
+    device.reduce(&args).unwrap();
     // Nothing kept gives the same output.
     let again = poisoned(rows, statistics.len() * features);
-    device.reduce(&Reduce { graph: &graph, statistics, x: &x, out: &again, kept: None, plan: &forward }).unwrap();
+    device.reduce(&Reduce { out: &again, kept: None, ..args }).unwrap();
     assert_eq!(read(&again), read(&out), "{statistics:?}");
 
     let g = Tensor::from_matrix(device, &random(rows, statistics.len() * features, 9), "g").unwrap();
@@ -79,6 +87,7 @@ fn run(device: &Device, graph: &Arc<Graph>, x: &Matrix, statistics: &[Statistic]
         coefficients
     };
     let grad_x = poisoned(graph.num_src(), features);
+    let slope = softmax.then(|| poisoned(graph.num_src(), features));
     let backward = plan(Direction::Transposed, 1);
     device
         .reduce_grad(&ReduceGradient {
@@ -87,12 +96,14 @@ fn run(device: &Device, graph: &Arc<Graph>, x: &Matrix, statistics: &[Statistic]
             x: &x,
             coefficients: &coefficients,
             kept,
+            temperature,
             grad_x: &grad_x,
+            slope: slope.as_ref(),
             plan: &backward,
         })
         .unwrap();
     let mut arguments = Vec::new();
-    if let Some(kept) = kept {
+    if let Some(kept) = kept.filter(|_| parts.minimum || parts.maximum) {
         let kept = read(kept);
         for row in 0..rows {
             for part in kept.row(row).chunks(row_stride(features)).skip(usize::from(parts.squares)) {
@@ -100,7 +111,7 @@ fn run(device: &Device, graph: &Arc<Graph>, x: &Matrix, statistics: &[Statistic]
             }
         }
     }
-    Results { out: read(&out), arguments, grad_x: read(&grad_x) }
+    Results { out: read(&out), arguments, grad_x: read(&grad_x), slope: slope.as_ref().map(read) }
 }
 
 #[cfg(feature = "wgpu")]
@@ -127,12 +138,15 @@ fn reduce_wgpu() {
                     let got = run(&device, &graph, &x, statistics, segment);
                     assert_eq!(got.arguments, expected.arguments, "{what}");
                     // Single sums differ by rounding only; 2e-5 of the largest entry is what the reference vectors allow.
-                    for (got, expected) in [(&got.out, &expected.out), (&got.grad_x, &expected.grad_x)] {
+                    let slopes = got.slope.as_ref().zip(expected.slope.as_ref());
+                    let results = [(&got.out, &expected.out), (&got.grad_x, &expected.grad_x)];
+                    for (got, expected) in results.into_iter().chain(slopes) {
                         let error = support::relative_error(got.data(), expected.data());
                         assert!(error <= 2e-5, "{what}: off by {error:.2e}");
                     }
                     let again = run(&device, &graph, &x, statistics, segment);
-                    assert_eq!((again.out, again.grad_x), (got.out, got.grad_x), "{what}: the bits differ");
+                    let bits = |r: Results| (r.out, r.grad_x, r.slope);
+                    assert_eq!(bits(again), bits(got), "{what}: the bits differ");
                 }
             }
         }
@@ -179,6 +193,27 @@ fn statistics_follow_their_formulas() {
 }
 
 #[test]
+fn products_and_softmax_sums_follow_their_formulas() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        let x = coarse(graph.num_src() as usize, 5, 1);
+        let [product, softmax] = [Statistic::Product, Statistic::Softmax]
+            .map(|statistic| run(&Device::cpu(), &graph, &x, &[statistic], 1 << 20).out);
+        for i in 0..graph.num_dst() as usize {
+            let edges = graph.offsets()[i] as usize..graph.offsets()[i + 1] as usize;
+            for f in 0..5 {
+                let values = || graph.columns()[edges.clone()].iter().map(|&j| f64::from(x.row(j as usize)[f]));
+                let expected: f64 = values().product();
+                assert!((f64::from(product.row(i)[f]) - expected).abs() < 1e-6, "{name}");
+                let weights: f64 = values().map(|v| (0.7 * v).exp()).sum();
+                let expected = values().map(|v| (0.7 * v).exp() * v).sum::<f64>() / weights.max(1e-9);
+                assert!((f64::from(softmax.row(i)[f]) - expected).abs() < 1e-5, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn not_a_number_comes_through() {
     let graph = Arc::new(Graph::from_csr(3, vec![0, 3], vec![0, 1, 2]).unwrap());
     let x = Matrix::new(3, 1, vec![1.0, f32::NAN, -1.0]).unwrap();
@@ -202,6 +237,8 @@ fn sets_that_make_no_sense_are_refused() {
     let message = |statistics: &[Statistic]| ops::reduce(&tape, &graph, &x, statistics).unwrap_err().to_string();
     assert_eq!(message(&[]), "reduce: the number of statistics is 0, expected at least 1");
     assert!(message(&[Statistic::Min, Statistic::Sum, Statistic::Min]).contains("Min twice"));
+    assert!(message(&[Statistic::Product, Statistic::Sum]).contains("by itself"));
+    assert!(message(&[Statistic::Softmax]).contains("temperature"));
     let plan = |offsets: &[u32], features: usize, outputs: usize, caps: &_| ReducePlan {
         lanes: 3,
         ..ReducePlan::new(offsets, features, outputs, caps)

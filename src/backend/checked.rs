@@ -164,6 +164,7 @@ impl Device {
         let features = args.x.cols();
         check.tensor("x", args.x, [columns, features])?;
         check.tensor("the output", args.out, [rows, args.statistics.len() * features])?;
+        check.temperature(args.statistics, args.temperature)?;
         check.maybe("what is kept", args.kept, [rows, Ingredients::of(args.statistics).kept_cols(features)])?;
         check.reduce_plan(args.plan, features, args.statistics.len())?;
         // SAFETY: every shape fits the graph, which was validated when it was built.
@@ -200,6 +201,10 @@ impl Device {
         let (rows, columns) = args.graph.dims(Direction::Forward);
         let features = args.x.cols();
         check.alike([columns, features], &[("x", args.x), ("the output", args.grad_x)])?;
+        check.temperature(args.statistics, args.temperature)?;
+        let softmax = args.statistics == [Statistic::Softmax];
+        check.argument("a slope without a softmax", args.slope.is_some() && !softmax, "given", "none")?;
+        check.maybe("the slope", args.slope, [columns, features])?;
         let parts = Ingredients::of(args.statistics);
         let direct = Ingredients::are_direct(args.statistics);
         let cols = if direct { features } else { parts.coefficient_cols(features) };
@@ -524,7 +529,15 @@ impl Check<'_> {
             self.argument("a statistic", others.contains(first), twice, "each at most once")?;
             rest = others;
         }
-        Ok(())
+        let company = statistics.len() > 1 && statistics.iter().any(|s| s.is_alone());
+        self.argument("a product or a softmax", company, "beside other statistics", "by itself")
+    }
+
+    /// The temperature that a softmax needs.
+    fn temperature(&self, statistics: &[Statistic], temperature: Option<&Tensor>) -> Checked {
+        let missing = statistics.contains(&Statistic::Softmax) && temperature.is_none();
+        self.argument("the temperature of the softmax", missing, "missing", "given")?;
+        self.maybe("the temperature", temperature, [1, 1])
     }
 
     /// What a reduction keeps, if it keeps anything.

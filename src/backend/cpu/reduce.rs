@@ -20,6 +20,13 @@ struct State {
     square: [f32; BLOCK],
     minimum: Extreme,
     maximum: Extreme,
+    /// Of the entries that are not 0.
+    product: [f32; BLOCK],
+    zeros: [f32; BLOCK],
+    /// The largest exponent of a softmax, and the sums of the weights relative to it and of the weighted entries.
+    peak: [f32; BLOCK],
+    weight: [f32; BLOCK],
+    weighted: [f32; BLOCK],
 }
 
 /// The smallest or largest entries so far and their positions in edge order.
@@ -43,9 +50,23 @@ impl Extreme {
 }
 
 impl State {
-    fn of<'a>(parts: Ingredients, edges: impl Iterator<Item = (u32, &'a [f32])>) -> Self {
-        let mut state =
-            Self { sum: [0.0; BLOCK], square: [0.0; BLOCK], minimum: Extreme::NONE, maximum: Extreme::NONE };
+    fn of<'a>(parts: Ingredients, t: f32, edges: impl Iterator<Item = (u32, &'a [f32])> + Clone) -> Self {
+        let mut state = Self {
+            sum: [0.0; BLOCK],
+            square: [0.0; BLOCK],
+            minimum: Extreme::NONE,
+            maximum: Extreme::NONE,
+            product: [1.0; BLOCK],
+            zeros: [0.0; BLOCK],
+            peak: [f32::NEG_INFINITY; BLOCK],
+            weight: [0.0; BLOCK],
+            weighted: [0.0; BLOCK],
+        };
+        if parts.softmax {
+            for (_, x) in edges.clone() {
+                state.peak.iter_mut().zip(x).for_each(|(peak, x)| *peak = peak.max(t * x));
+            }
+        }
         for (k, x) in edges {
             if parts.sums {
                 state.sum.iter_mut().zip(x).for_each(|(s, x)| *s += x);
@@ -58,6 +79,22 @@ impl State {
             }
             if parts.maximum {
                 state.maximum.take(k, x, |new, old| new > old);
+            }
+            if parts.product {
+                for ((product, zeros), &x) in state.product.iter_mut().zip(&mut state.zeros).zip(x) {
+                    if x == 0.0 {
+                        *zeros += 1.0;
+                    } else {
+                        *product *= x;
+                    }
+                }
+            }
+            if parts.softmax {
+                for (c, &x) in x.iter().enumerate() {
+                    let weight = (t * x - state.peak[c]).exp();
+                    state.weight[c] += weight;
+                    state.weighted[c] += weight * x;
+                }
             }
         }
         state
@@ -74,6 +111,10 @@ impl State {
             Statistic::Var => variance,
             Statistic::Std if variance <= Statistic::SMALLEST_VARIANCE => 0.0,
             Statistic::Std => variance.sqrt(),
+            Statistic::Product if self.zeros[c] > 0.0 => 0.0,
+            Statistic::Product => self.product[c],
+            Statistic::Softmax if self.weight[c] == 0.0 => 0.0,
+            Statistic::Softmax => self.weighted[c] / self.weight[c],
         }
     }
 }
@@ -92,6 +133,7 @@ impl ReduceKernels for CpuBackend {
         const KERNEL: &str = "reduce";
         let x = Input::new(args.x, KERNEL)?;
         let mut out = Output::new(args.out, KERNEL)?;
+        let t = args.temperature.map(|t| Input::new(t, KERNEL)).transpose()?.map_or(1.0, |t| t.at(0));
         let mut kept = args.kept.map(|kept| Output::new(kept, KERNEL)).transpose()?;
         let (offsets, columns) = (args.graph.offsets(Direction::Forward), args.graph.columns(Direction::Forward));
         let (features, parts) = (args.x.cols(), Ingredients::of(args.statistics));
@@ -104,7 +146,7 @@ impl ReduceKernels for CpuBackend {
             let degree = edges.len().max(1) as f32;
             for block in blocks(features) {
                 let messages = edges.clone().map(|k| (k, &x.row(columns[k as usize] as usize)[block.clone()]));
-                let state = State::of(parts, messages);
+                let state = State::of(parts, t, messages);
                 for (statistic, at) in columns_of(args.statistics, features) {
                     for (c, out) in out[at..][block.clone()].iter_mut().enumerate() {
                         *out = state.statistic(statistic, degree, c);
@@ -122,6 +164,9 @@ impl ReduceKernels for CpuBackend {
                 keep(parts.squares, &|c| state.statistic(Statistic::Mean, degree, c));
                 keep(parts.minimum, &|c| f32::from_bits(state.minimum.edge[c]));
                 keep(parts.maximum, &|c| f32::from_bits(state.maximum.edge[c]));
+                keep(parts.product, &|c| state.product[c]);
+                keep(parts.product, &|c| state.zeros[c]);
+                keep(parts.softmax, &|c| state.peak[c] + state.weight[c].ln());
             }
         });
         Ok(())
@@ -140,7 +185,9 @@ impl ReduceKernels for CpuBackend {
             let (g, out) = (g.row(i), out.row(i));
             let degree = (offsets[i + 1] - offsets[i]).max(1) as f32;
             for c in 0..features {
+                let kept = |part: usize| kept.as_ref().map_or(0.0, |kept| kept.row(i)[part * stride + c]);
                 let (mut a, mut b, mut minimum, mut maximum) = (0.0, 0.0, 0.0, 0.0);
+                let (mut others, mut of_zero) = (0.0, 0.0);
                 for (statistic, at) in columns_of(args.statistics, features) {
                     let g = g[at + c];
                     match statistic {
@@ -151,12 +198,25 @@ impl ReduceKernels for CpuBackend {
                         Statistic::Var => b += 2.0 * g / degree,
                         Statistic::Std if out[at + c] == 0.0 => {}
                         Statistic::Std => b += g / (degree * out[at + c]),
+                        Statistic::Product if kept(1) == 0.0 => others = g * kept(0),
+                        Statistic::Product if kept(1) == 1.0 => of_zero = g * kept(0),
+                        Statistic::Product | Statistic::Softmax => {}
                     }
                 }
-                if let (true, Some(kept)) = (parts.squares, &kept) {
-                    a -= b * kept.row(i)[c];
+                if parts.squares {
+                    a -= b * kept(0);
                 }
-                let all = [(parts.sums, a), (parts.squares, b), (parts.minimum, minimum), (parts.maximum, maximum)];
+                let all = [
+                    (parts.sums, a),
+                    (parts.squares, b),
+                    (parts.minimum, minimum),
+                    (parts.maximum, maximum),
+                    (parts.product, others),
+                    (parts.product, of_zero),
+                    (parts.softmax, g[c]),
+                    (parts.softmax, kept(0)),
+                    (parts.softmax, out[c]),
+                ];
                 let present = all.into_iter().filter(|(present, _)| *present);
                 for (part, (_, value)) in present.enumerate() {
                     coefficients[part * stride + c] = value;
@@ -174,9 +234,16 @@ impl ReduceKernels for CpuBackend {
         let positions = &args.graph.host().transpose().positions;
         let (features, parts) = (args.x.cols(), Ingredients::of(args.statistics));
         let stride = row_stride(features);
+        let t = args.temperature.map(|t| Input::new(t, KERNEL)).transpose()?.map_or(1.0, |t| t.at(0));
+        let mut grad_x = Output::new(args.grad_x, KERNEL)?;
+        let mut slope = args.slope.map(|slope| Output::new(slope, KERNEL)).transpose()?;
+        let slope = slope.as_mut().map_or([].as_mut_slice(), |slope| slope.all());
         let work = columns.len() * args.coefficients.cols();
-        Output::new(args.grad_x, KERNEL)?.for_each_row(work, |j, grad_x| {
+        let row = grad_x.stride;
+        threads::for_each_row_of_two((grad_x.all(), row), (slope, row), work, |j, grad_x, slope| {
+            let grad_x = &mut grad_x[..features];
             grad_x.fill(0.0);
+            slope.fill(0.0);
             for k in offsets[j] as usize..offsets[j + 1] as usize {
                 let i = columns[k] as usize;
                 let mut sides = coefficients.row(i).chunks(stride);
@@ -185,6 +252,24 @@ impl ReduceKernels for CpuBackend {
                 }
                 if let Some(b) = parts.squares.then(|| sides.next()).flatten() {
                     grad_x.iter_mut().zip(b).zip(x.row(j)).for_each(|((grad, b), x)| *grad += b * x);
+                }
+                if parts.product {
+                    let (others, of_zero) = coefficients.row(i).split_at(stride);
+                    for (c, (grad, &x)) in grad_x.iter_mut().zip(x.row(j)).enumerate() {
+                        *grad += if x == 0.0 { of_zero[c] } else { others[c] / x };
+                    }
+                    continue;
+                }
+                if parts.softmax {
+                    let (g, rest) = coefficients.row(i).split_at(stride);
+                    for (c, (grad, &x)) in grad_x.iter_mut().zip(x.row(j)).enumerate() {
+                        let (share, away) = ((t * x - rest[c]).exp(), x - rest[stride + c]);
+                        *grad += g[c] * share * (1.0 + t * away);
+                        if let Some(slope) = slope.get_mut(c) {
+                            *slope += g[c] * share * away * away;
+                        }
+                    }
+                    continue;
                 }
                 let kept = kept.as_ref().map_or([].as_slice(), |kept| kept.row(i));
                 let arguments = kept.chunks(stride).skip(usize::from(parts.squares));

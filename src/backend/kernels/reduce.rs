@@ -18,11 +18,20 @@ pub enum Statistic {
     Var,
     /// The deviation `sqrt(var)` where `var` is above [`Statistic::SMALLEST_VARIANCE`], else 0.
     Std,
+    /// The product, 1 for a row without edges. Not beside others.
+    Product,
+    /// `sum_k softmax_k(t x_k) x_k` of the row's edges `k`, `t` the temperature: between the mean (`t = 0`) and the maximum. Not beside others.
+    Softmax,
 }
 
 impl Statistic {
     /// Variances up to this count as 0 in [`Statistic::Std`], and have no gradient there: the slope of the root is unbounded.
     pub const SMALLEST_VARIANCE: f32 = 1e-5;
+
+    /// Whether it can only be computed by itself.
+    pub fn is_alone(self) -> bool {
+        matches!(self, Self::Product | Self::Softmax)
+    }
 }
 
 /// What a set of statistics is made of: what a kernel carries along the edges, and what a gradient needs of it.
@@ -36,6 +45,10 @@ pub struct Ingredients {
     pub minimum: bool,
     /// The largest entry.
     pub maximum: bool,
+    /// The product of the entries that are not 0, and the number of zeros.
+    pub product: bool,
+    /// Sums with the weights of a softmax.
+    pub softmax: bool,
 }
 
 impl Ingredients {
@@ -47,12 +60,15 @@ impl Ingredients {
             squares: any(&[Statistic::Var, Statistic::Std]),
             minimum: any(&[Statistic::Min]),
             maximum: any(&[Statistic::Max]),
+            product: any(&[Statistic::Product]),
+            softmax: any(&[Statistic::Softmax]),
         }
     }
 
     /// Columns of [`Reduce::kept`]; 0 if the gradient needs nothing.
     pub fn kept_cols(self, features: usize) -> usize {
-        (usize::from(self.squares) + usize::from(self.minimum) + usize::from(self.maximum)) * row_stride(features)
+        let alone = 2 * usize::from(self.product) + usize::from(self.softmax);
+        (usize::from(self.squares) + self.extremes() + alone) * row_stride(features)
     }
 
     /// Whether the gradient of the output is what every edge hands on, without [`ReduceCoefficients`].
@@ -63,14 +79,20 @@ impl Ingredients {
     /// Columns of [`ReduceCoefficients::coefficients`].
     pub fn coefficient_cols(self, features: usize) -> usize {
         let sides = usize::from(self.sums) + usize::from(self.squares);
-        (sides + usize::from(self.minimum) + usize::from(self.maximum)) * row_stride(features)
+        let alone = 2 * usize::from(self.product) + 3 * usize::from(self.softmax);
+        (sides + self.extremes() + alone) * row_stride(features)
+    }
+
+    /// How many of minimum and maximum there are.
+    pub(crate) fn extremes(self) -> usize {
+        usize::from(self.minimum) + usize::from(self.maximum)
     }
 }
 
 /// `out_i = [s_1, s_2, ...]`, each a [`Statistic`] over `x_j` of the edges from `j` to `i`, side by side in the order asked for. Every row of `x`
 /// is read once an edge, however many statistics there are.
 ///
-/// A row without edges gives 0 throughout. Of equal entries, the minimum and the maximum are the first in edge order. A NaN among the
+/// A row without edges gives 0 throughout, the product 1. Of equal entries, the minimum and the maximum are the first in edge order. A NaN among the
 /// neighbours makes every statistic of its feature NaN, the first NaN being the argument; compilers for GPUs may assume that there are none,
 /// and minimum and maximum may then be some other neighbour's.
 #[derive(Debug)]
@@ -83,9 +105,12 @@ pub struct Reduce<'a> {
     pub x: &'a Tensor,
     /// `[num_dst, statistics * features]`.
     pub out: &'a Tensor,
+    /// The temperature of [`Statistic::Softmax`], `[1, 1]`; there if that is asked for.
+    pub temperature: Option<&'a Tensor>,
     /// What the gradient needs, `[num_dst, parts * row_stride(features)]`, each part as wide as a padded row: the mean where there are squares; the
     /// positions in edge order of the minimum and of the maximum, 32-bit integers that stand in the place of floats,
-    /// [`NO_EDGE`](crate::graph::NO_EDGE) in rows without edges.
+    /// [`NO_EDGE`](crate::graph::NO_EDGE) in rows without edges; of a product, that of the entries that are not 0, and the number of zeros; of a
+    /// softmax, `log(sum_k exp(t x_k))`.
     pub kept: Option<&'a Tensor>,
     /// How the work is laid out.
     pub plan: &'a ReducePlan,
@@ -95,6 +120,9 @@ pub struct Reduce<'a> {
 /// `a_i + b_i x_j`, and `g_i` of the minimum and the maximum where `k` is their argument, to the gradient of `x_j`:
 ///
 /// `a = g_sum + g_mean / d - b * mean`, `b = (2 g_var + g_std / std) / d`, `d` the in-degree; `std = 0` contributes nothing.
+///
+/// A product sends `c / x_j` where `x_j` is not 0, else `d`: `c = g * out`, and `d = g *` the product of the others if there is no other zero. A softmax sends
+/// `g`, `log(sum_k exp(t x_k))` and `out`.
 #[derive(Debug)]
 pub struct ReduceCoefficients<'a> {
     /// The graph.
@@ -108,12 +136,13 @@ pub struct ReduceCoefficients<'a> {
     /// As in [`Reduce`]; there if anything is kept.
     pub kept: Option<&'a Tensor>,
     /// `[num_dst, parts * row_stride(features)]`, each part as wide as a padded row: `a` if there are sums, `b` if there are squares, the gradient
-    /// of the minimum, that of the maximum.
+    /// of the minimum, that of the maximum; or `c` and `d`; or the three of a softmax.
     pub coefficients: &'a Tensor,
 }
 
 /// `grad_x_j = sum over edges k from j to i of a_i + b_i x_j + [k = argument of the minimum_i] g_i + [k = argument of the maximum_i] g_i`, over
-/// the transpose.
+/// the transpose. Of a product, the sum of `c_i / x_j` or `d_i`. Of a softmax with the weights `w_k = exp(t x_j - logsumexp_i)`, the sum of
+/// `g_i w_k (1 + t (x_j - out_i))`, and `slope_j = sum g_i w_k (x_j - out_i)^2`, which adds up to the gradient of `t`.
 #[derive(Debug)]
 pub struct ReduceGradient<'a> {
     /// The graph.
@@ -126,8 +155,12 @@ pub struct ReduceGradient<'a> {
     pub coefficients: &'a Tensor,
     /// As in [`Reduce`]; there if anything is kept.
     pub kept: Option<&'a Tensor>,
+    /// As in [`Reduce`].
+    pub temperature: Option<&'a Tensor>,
     /// `[num_src, features]`.
     pub grad_x: &'a Tensor,
+    /// `[num_src, features]`, if the gradient of the temperature is wanted.
+    pub slope: Option<&'a Tensor>,
     /// How the work is laid out.
     pub plan: &'a ReducePlan,
 }

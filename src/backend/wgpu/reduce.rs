@@ -108,7 +108,7 @@ impl ReduceKernels for WgpuBackend {
     unsafe fn reduce_grad(&self, args: &ReduceGradient<'_>) -> Result<(), BackendError> {
         let parts = Ingredients::of(args.statistics);
         let resident = self.resident(args.graph)?;
-        let extremes = parts.minimum || parts.maximum;
+        let extremes = parts.extremes() > 0;
         let arrays = Arrays::of(&resident, args.graph, Direction::Transposed, extremes)?;
         let offsets = args.graph.offsets(Direction::Transposed);
         let slices = edge_slices(offsets, &[args.grad_x.stride()], self.capabilities.max_binding_bytes);
@@ -118,12 +118,15 @@ impl ReduceKernels for WgpuBackend {
                 if let Some(heavy) = resident.heavy_rows(args.graph, Direction::Transposed, args.plan.segment, slice)? {
                     self.reduce_grad_heavy(args, &arrays, gathered, slice, &heavy)?;
                 }
-                let dispatch = reduce_grad_launch(args, &arrays, gathered, slice)
+                let mut dispatch = reduce_grad_launch(args, &arrays, gathered, slice)
                     .param("tasks", slice.len())
                     .param("out_stride", chunks_of(args.grad_x))
                     .param("out_first", gathered.first)
                     .words("offsets", arrays.offsets.buffer(), slice.start, slice.len() + 1)
                     .rows("out", args.grad_x, slice.start, slice.len());
+                if let Some(slope) = args.slope {
+                    dispatch = dispatch.rows("slope", slope, slice.start, slice.len());
+                }
                 self.run(dispatch.threads(slice.len() * args.plan.lanes as usize))?;
             }
             Ok(())
@@ -152,6 +155,8 @@ fn with_parts(variant: Variant, parts: Ingredients) -> Variant {
         .with(Flag::Squares, parts.squares)
         .with(Flag::Minimum, parts.minimum)
         .with(Flag::Maximum, parts.maximum)
+        .with(Flag::Product, parts.product)
+        .with(Flag::Softmax, parts.softmax)
 }
 
 /// Where each statistic starts in a row, `width` apart.
@@ -164,6 +169,13 @@ fn with_places<'a>(dispatch: Dispatch<'a>, statistics: &[Statistic], width: usiz
         .param("std_at", place(Statistic::Std))
         .param("minimum_at", place(Statistic::Min))
         .param("maximum_at", place(Statistic::Max))
+}
+
+fn with_temperature<'a>(dispatch: Dispatch<'a>, temperature: Option<&'a Tensor>) -> Dispatch<'a> {
+    match temperature {
+        Some(t) => dispatch.tensor("temperature", t),
+        None => dispatch,
+    }
 }
 
 /// The edges of the rows of a slice, from an aligned start.
@@ -180,7 +192,7 @@ fn reduce_launch<'a>(
 ) -> Dispatch<'a> {
     let edges = edges_of(args.graph.offsets(Direction::Forward), slice);
     let variant = with_parts(Variant::new(Kernel::ReduceForward), Ingredients::of(args.statistics));
-    Dispatch::new(variant)
+    with_temperature(Dispatch::new(variant), args.temperature)
         .with(Flag::Scalar, args.plan.chunk == 1)
         .with(Flag::Keep, args.kept.is_some())
         .param("chunks", columns.chunks)
@@ -221,8 +233,11 @@ fn reduce_grad_launch<'a>(
 ) -> Dispatch<'a> {
     let edges = edges_of(args.graph.offsets(Direction::Transposed), slice);
     let parts = Ingredients::of(args.statistics);
-    let mut dispatch = Dispatch::new(with_parts(Variant::new(Kernel::ReduceBackward), parts))
+    let dispatch = Dispatch::new(with_parts(Variant::new(Kernel::ReduceBackward), parts));
+    let mut dispatch = with_temperature(dispatch, args.temperature)
         .with(Flag::Scalar, args.plan.chunk == 1)
+        .with(Flag::Own, parts.squares || parts.product || parts.softmax)
+        .with(Flag::Slope, args.slope.is_some())
         .param("chunks", gathered.chunks)
         .param("edge_base", edges.start)
         .param("x_stride", chunks_of(args.x))
@@ -257,9 +272,9 @@ impl WgpuBackend {
         heavy: &HeavyRows,
     ) -> Result<(), BackendError> {
         let parts = Ingredients::of(args.statistics);
-        let extremes = usize::from(parts.minimum) + usize::from(parts.maximum);
-        let arguments = if args.kept.is_some() { extremes } else { 0 };
-        let fields = usize::from(parts.sums) + usize::from(parts.squares) + extremes + arguments;
+        let arguments = if args.kept.is_some() { parts.extremes() } else { 0 };
+        let alone = 2 * usize::from(parts.product) + 3 * usize::from(parts.softmax);
+        let fields = usize::from(parts.sums) + usize::from(parts.squares) + parts.extremes() + arguments + alone;
         let stride = fields * columns.chunks;
         let words = heavy.num_segments * stride * args.plan.chunk as usize;
         let partials = Indices::uninit(args.x.device(), words, "statistics of edge segments")?;
@@ -310,7 +325,7 @@ impl WgpuBackend {
         }
         let (rows, copies) = (args.coefficients.rows(), args.coefficients.stride() / row_stride(args.x.cols()));
         let width = panel_chunks(self, rows * copies)?;
-        let extremes = usize::from(parts.minimum) + usize::from(parts.maximum);
+        let extremes = parts.extremes();
         for first in (0..part).step_by(width) {
             let chunks = width.min(part - first);
             let panel = |from: &Tensor, parts: Range<usize>| {
@@ -347,25 +362,32 @@ impl WgpuBackend {
         heavy: &HeavyRows,
     ) -> Result<(), BackendError> {
         let cols = gathered.chunks * args.plan.chunk as usize;
-        let partials = Tensor::uninit_on(args.x, heavy.num_segments, cols, "gradients of edge segments")?;
-        let segments = reduce_grad_launch(args, arrays, gathered, slice)
+        let partials = |_: &Tensor| Tensor::uninit_on(args.x, heavy.num_segments, cols, "gradients of edge segments");
+        let (grad_x, slope) = (partials(args.grad_x)?, args.slope.map(partials).transpose()?);
+        let mut segments = reduce_grad_launch(args, arrays, gathered, slice)
             .with(Flag::Segmented, true)
             .param("tasks", heavy.num_segments)
             .param("out_stride", gathered.chunks)
             .param("out_first", 0)
             .words("segments", heavy.segments.buffer(), 0, heavy.segments.len())
             .words("segment_rows", heavy.segment_rows.buffer(), 0, heavy.segment_rows.len())
-            .tensor("out", &partials);
+            .tensor("out", &grad_x);
+        if let Some(slope) = &slope {
+            segments = segments.tensor("slope", slope);
+        }
         self.run(segments.threads(heavy.num_segments * args.plan.lanes as usize))?;
-        let merge = Dispatch::new(Variant::new(Kernel::SpmmMerge))
-            .with(Flag::Scalar, args.plan.chunk == 1)
-            .param("tasks", heavy.num_rows)
-            .param("chunks", gathered.chunks)
-            .param("out_stride", chunks_of(args.grad_x))
-            .param("out_first", gathered.first)
-            .words("heavy", heavy.rows.buffer(), 0, heavy.rows.len())
-            .tensor("partials", &partials)
-            .rows("out", args.grad_x, slice.start, slice.len());
-        self.run(merge.threads(heavy.num_rows * gathered.chunks))
+        for (partials, out) in std::iter::once((&grad_x, args.grad_x)).chain(slope.as_ref().zip(args.slope)) {
+            let merge = Dispatch::new(Variant::new(Kernel::SpmmMerge))
+                .with(Flag::Scalar, args.plan.chunk == 1)
+                .param("tasks", heavy.num_rows)
+                .param("chunks", gathered.chunks)
+                .param("out_stride", chunks_of(out))
+                .param("out_first", gathered.first)
+                .words("heavy", heavy.rows.buffer(), 0, heavy.rows.len())
+                .tensor("partials", partials)
+                .rows("out", out, slice.start, slice.len());
+            self.run(merge.threads(heavy.num_rows * gathered.chunks))?;
+        }
+        Ok(())
     }
 }

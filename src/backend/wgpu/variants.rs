@@ -56,12 +56,16 @@ pub(super) enum Flag {
     LeakyRelu,
     Maximum,
     Minimum,
+    Own,
     Permuted,
+    Product,
     Relu,
     RowScale,
     Scalar,
     Segmented,
     Sigmoid,
+    Slope,
+    Softmax,
     Squares,
     Sums,
     Tanh,
@@ -75,7 +79,7 @@ pub(super) enum Flag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Variant {
     pub(super) kernel: Kernel,
-    flags: u32,
+    flags: u64,
     constant: u32,
 }
 
@@ -96,12 +100,32 @@ struct Spec {
 const FUNCTIONS: &[Flag] = &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::InverseSqrt];
 const SPMM: &[Flag] =
     &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
-const REDUCE: &[Flag] =
-    &[Flag::Sums, Flag::Squares, Flag::Minimum, Flag::Maximum, Flag::Scalar, Flag::Keep, Flag::Segmented];
-const REDUCE_MERGE: &[Flag] = &[Flag::Sums, Flag::Squares, Flag::Minimum, Flag::Maximum, Flag::Scalar, Flag::Keep];
-const REDUCE_BACKWARD: &[Flag] =
-    &[Flag::Sums, Flag::Squares, Flag::Minimum, Flag::Maximum, Flag::Arguments, Flag::Scalar, Flag::Segmented];
-const REDUCE_COEFFICIENTS: &[Flag] = &[Flag::Sums, Flag::Squares, Flag::Minimum, Flag::Maximum];
+const REDUCE: &[Flag] = &[
+    Flag::Sums,
+    Flag::Squares,
+    Flag::Minimum,
+    Flag::Maximum,
+    Flag::Product,
+    Flag::Softmax,
+    Flag::Scalar,
+    Flag::Keep,
+    Flag::Segmented,
+];
+const REDUCE_MERGE: &[Flag] = REDUCE.split_at(8).0;
+const REDUCE_COEFFICIENTS: &[Flag] = REDUCE.split_at(6).0;
+const REDUCE_BACKWARD: &[Flag] = &[
+    Flag::Sums,
+    Flag::Squares,
+    Flag::Minimum,
+    Flag::Maximum,
+    Flag::Product,
+    Flag::Softmax,
+    Flag::Scalar,
+    Flag::Segmented,
+    Flag::Arguments,
+    Flag::Own,
+    Flag::Slope,
+];
 
 const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, flags: &'static [Flag]) -> Spec {
     Spec { kernel, file, part, flags, one_of: &[], constant: None }
@@ -167,12 +191,16 @@ impl Flag {
             Self::LeakyRelu => "LEAKY_RELU",
             Self::Maximum => "MAXIMUM",
             Self::Minimum => "MINIMUM",
+            Self::Own => "OWN",
             Self::Permuted => "PERMUTED",
+            Self::Product => "PRODUCT",
             Self::Relu => "RELU",
             Self::RowScale => "ROW_SCALE",
             Self::Scalar => "SCALAR",
             Self::Segmented => "SEGMENTED",
             Self::Sigmoid => "SIGMOID",
+            Self::Slope => "SLOPE",
+            Self::Softmax => "SOFTMAX",
             Self::Squares => "SQUARES",
             Self::Sums => "SUMS",
             Self::Tanh => "TANH",
@@ -195,7 +223,7 @@ impl Variant {
             !on || self.spec().flags.contains(&flag) || self.spec().one_of.contains(&flag),
             "{self:?} has no {flag:?}"
         );
-        self.flags |= u32::from(on) << flag as u32;
+        self.flags |= u64::from(on) << flag as u32;
         self
     }
 
@@ -280,13 +308,24 @@ impl Variant {
         let positions_unused = self.has(Flag::Permuted) && !self.has(Flag::Weighted);
         let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
         let both_transposed = self.has(Flag::TransposeA) && self.has(Flag::TransposeB);
+        !(scaled_apart || positions_unused || biased_sum || both_transposed)
+            && (self.spec().file != "reduce" || self.reduces())
+    }
+
+    /// Whether a kernel of statistics is ever asked for this set of them, and for what goes with it.
+    fn reduces(self) -> bool {
         let extremes = self.has(Flag::Minimum) || self.has(Flag::Maximum);
-        let squares_alone = self.has(Flag::Squares) && !self.has(Flag::Sums);
-        let nothing_kept = self.has(Flag::Keep) && !self.has(Flag::Squares) && !extremes;
-        let nothing_reduced = self.spec().file == "reduce" && !self.has(Flag::Sums) && !extremes;
-        let arguments = self.kernel == Kernel::ReduceBackward && self.has(Flag::Arguments) != extremes;
-        let reduce = squares_alone || nothing_kept || nothing_reduced || arguments;
-        !(scaled_apart || positions_unused || biased_sum || both_transposed || reduce)
+        let alone = self.has(Flag::Product) || self.has(Flag::Softmax);
+        let several = self.has(Flag::Sums) || extremes;
+        let set = if alone {
+            !several && !self.has(Flag::Squares) && self.has(Flag::Product) != self.has(Flag::Softmax)
+        } else {
+            several && (self.has(Flag::Sums) || !self.has(Flag::Squares))
+        };
+        let kept = self.has(Flag::Squares) || extremes || alone;
+        let backward = self.kernel != Kernel::ReduceBackward
+            || (self.has(Flag::Arguments) == extremes && self.has(Flag::Own) == (self.has(Flag::Squares) || alone));
+        set && backward && (kept || !self.has(Flag::Keep)) && (self.has(Flag::Softmax) || !self.has(Flag::Slope))
     }
 }
 
