@@ -1,26 +1,33 @@
-// Statistics over neighbours, several in one pass: sum, mean, minimum, maximum, variance, deviation; by themselves: product, sum weighted by a softmax.
+// Statistics over neighbours. Several in one pass: sum, mean, minimum, maximum, variance, deviation. By themselves:
+// product, and sum weighted by a softmax.
 //
 //   offsets [rows + 1], columns [edges]   compressed rows, from `first row` and `edge_base` on
 //   positions [edges]                     where an edge of the transpose stands in edge order
+//   temperature [1]                       t of the softmax
 //   x [columns, x_stride chunks]
-//   out, g [rows, statistics]             side by side, each from its `_at` on; NO_EDGE for those that are not asked for
-//   kept [rows, kept_stride]              parts of kept_part each: mean (SQUARES), edge of the minimum (MINIMUM), of the maximum (MAXIMUM),
-//                                         product of what is not 0 and number of zeros (PRODUCT), logsumexp (SOFTMAX)
-//   coefficients [rows, stride]           parts of `part` each: a (SUMS), b (SQUARES), gradient of the minimum (MINIMUM), of the maximum (MAXIMUM),
-//                                         c, d (PRODUCT), g, logsumexp, out (SOFTMAX)
-//   temperature [1] t
+//   out, g [rows, statistics]             side by side, each from its `_at` on; NO_EDGE for those not asked for
+//   kept [rows, kept_stride], parts of kept_part each:
+//     SQUARES mean | MINIMUM its edge | MAXIMUM its edge | PRODUCT product of what is not 0, number of zeros
+//     | SOFTMAX logsumexp
+//   coefficients [rows, stride], parts of `part` each:
+//     SUMS a | SQUARES b | MINIMUM its gradient | MAXIMUM its gradient | PRODUCT c, d | SOFTMAX g, logsumexp, out
 //
-// FORWARD: `lanes` threads a row, each takes every lanes-th chunk of 4 features and runs over the edges, 4 loads in flight.
-// BACKWARD, rows = sources: out_j = sum over edges k of a_i + b_i x_j + (gradients of i whose edge is k), laid out alike.
-//   PRODUCT: sum of c_i / x_j, or of d_i where x_j = 0. SOFTMAX, w = exp(t x_j - logsumexp_i): sum of g_i w (1 + t (x_j - out_i)),
-//   and slope_j = sum of g_i w (x_j - out_i)^2.
-// COEFFICIENTS makes a and b from the gradients, a number a thread: they are what a destination sends to all of its sources; so are the others.
-// Rows of more than `segment` edges are left out and done as SEGMENTED tasks, (first, last) edge each, into partial results that MERGE (forward) and
-// spmm.wgsl's MERGE (backward) combine in order. A chunk is a single number where F is no multiple of 4 and several statistics stand side by side.
+// FORWARD: `lanes` threads a row, each takes every lanes-th chunk of 4 features and runs over the edges, 4 loads in
+// flight.
+// BACKWARD, rows = sources, laid out alike: out_j = sum over edges k of a_i + b_i x_j + (gradients of i whose edge is
+// k).
+//   PRODUCT: sum of c_i / x_j, or of d_i where x_j = 0.
+//   SOFTMAX, w = exp(t x_j - logsumexp_i): sum of g_i w (1 + t (x_j - out_i)); slope_j = sum of g_i w (x_j - out_i)^2.
+// COEFFICIENTS, a number a thread, makes what a destination sends to all of its sources.
+// Rows of more than `segment` edges are left out and done as SEGMENTED tasks, (first, last) edge each, into partial
+// results that MERGE (forward) and spmm.wgsl's MERGE (backward) combine in order.
+// A chunk is a single number where F is no multiple of 4 and several statistics stand side by side.
 //
-// Bytes an edge: 4 (column) + 4 F (row of x); backward 4 + 4 F for each of a and b, 4 (position) + 4 F an extreme, + 4 F where it matches.
-// A row: 4 + 4 F a statistic and a part kept; COEFFICIENTS 4 F a statistic and a part.
-// Source: the family of reductions in "On Efficient Scaling of GNNs via IO-Aware Layers Implementations" (ICML 2026).
+// Bytes an edge: 4 (column) + 4 F (row of x). Backward 4 + 4 F for each of a and b, 4 (position) + 4 F an extreme, and
+// 4 F where it matches; 4 + 8 F a product, 4 + 12 F a softmax.
+// Bytes a row: 4 + 4 F a statistic and a part kept; COEFFICIENTS 4 F a statistic and a part.
+// Source: the family of reductions in "On Efficient Scaling of GNNs via IO-Aware Layers Implementations" (ICML 2026);
+// the softmax after "Online normalizer calculation for softmax" (Milakov, Gimelshein, 2018).
 
 #param tasks: u32
 #ifdef COEFFICIENTS

@@ -1,4 +1,5 @@
-//! Statistics over neighbours: every WGSL kernel against its CPU twin, the CPU twin against 64-bit formulas, and gradients against differences.
+//! Statistics over neighbours: every WGSL kernel against its CPU twin, the CPU twin against 64-bit formulas, and
+//! gradients against differences.
 
 mod support;
 
@@ -34,7 +35,8 @@ const SETS: [&[Statistic]; 10] = [
     &[Statistic::Std, Statistic::Max, Statistic::Var, Statistic::Sum, Statistic::Min, Statistic::Mean],
 ];
 
-/// Multiples of 1/4 in -1..1: sums and squares are exact, so that a deviation is 0 on every device or on none, and many entries are equal.
+/// Multiples of 1/4 in -1..1: sums and squares are exact, so that a deviation is 0 on every device or on none, and many
+/// entries are equal.
 fn coarse(rows: usize, cols: usize, seed: u64) -> Matrix {
     let mut matrix = random(rows, cols, seed);
     matrix.data_mut().iter_mut().for_each(|v| *v = (*v * 4.0).round() / 4.0);
@@ -81,8 +83,8 @@ fn run(device: &Device, graph: &Arc<Graph>, x: &Matrix, statistics: &[Statistic]
         g.clone()
     } else {
         let coefficients = poisoned(rows, parts.coefficient_cols(features));
-        let args =
-            ReduceCoefficients { graph: &graph, statistics, g: &g, out: &out, kept, coefficients: &coefficients };
+        let out = parts.reads_out().then_some(&out);
+        let args = ReduceCoefficients { graph: &graph, statistics, g: &g, out, kept, coefficients: &coefficients };
         device.reduce_coefficients(&args).unwrap();
         coefficients
     };
@@ -93,7 +95,7 @@ fn run(device: &Device, graph: &Arc<Graph>, x: &Matrix, statistics: &[Statistic]
         .reduce_grad(&ReduceGradient {
             graph: &graph,
             statistics,
-            x: &x,
+            x: parts.reads_x().then_some(&x),
             coefficients: &coefficients,
             kept,
             temperature,
@@ -137,7 +139,8 @@ fn reduce_wgpu() {
                         format!("{name}, {features} features, {statistics:?}, segments of {segment}, {device_name}");
                     let got = run(&device, &graph, &x, statistics, segment);
                     assert_eq!(got.arguments, expected.arguments, "{what}");
-                    // Single sums differ by rounding only; 2e-5 of the largest entry is what the reference vectors allow.
+                    // Single sums differ by rounding only; 2e-5 of the largest entry is what the reference vectors
+                    // allow.
                     let slopes = got.slope.as_ref().zip(expected.slope.as_ref());
                     let results = [(&got.out, &expected.out), (&got.grad_x, &expected.grad_x)];
                     for (got, expected) in results.into_iter().chain(slopes) {

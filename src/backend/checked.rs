@@ -182,9 +182,11 @@ impl Device {
         let rows = args.graph.num_dst();
         let features = args.g.cols() / args.statistics.len();
         let outputs = [rows, args.statistics.len() * features];
-        check.alike(outputs, &[("the gradient", args.g), ("the output", args.out)])?;
+        check.tensor("the gradient", args.g, outputs)?;
         let parts = Ingredients::of(args.statistics);
-        check.kept(args.kept, rows, parts.kept_cols(features))?;
+        check.needed("the output", args.out, parts.reads_out(), outputs)?;
+        let kept_cols = parts.kept_cols(features);
+        check.needed("what is kept", args.kept, kept_cols > 0, [rows, kept_cols])?;
         check.tensor("the coefficients", args.coefficients, [rows, parts.coefficient_cols(features)])?;
         // SAFETY: every shape fits the graph, which was validated when it was built.
         unsafe { self.backend().reduce_coefficients(args) }
@@ -199,17 +201,19 @@ impl Device {
         check.graph(args.graph)?;
         check.statistics(args.statistics)?;
         let (rows, columns) = args.graph.dims(Direction::Forward);
-        let features = args.x.cols();
-        check.alike([columns, features], &[("x", args.x), ("the output", args.grad_x)])?;
+        let features = args.grad_x.cols();
+        let parts = Ingredients::of(args.statistics);
+        check.needed("x", args.x, parts.reads_x(), [columns, features])?;
+        check.tensor("the output", args.grad_x, [columns, features])?;
         check.temperature(args.statistics, args.temperature)?;
         let softmax = args.statistics == [Statistic::Softmax];
         check.argument("a slope without a softmax", args.slope.is_some() && !softmax, "given", "none")?;
         check.maybe("the slope", args.slope, [columns, features])?;
-        let parts = Ingredients::of(args.statistics);
         let direct = Ingredients::are_direct(args.statistics);
         let cols = if direct { features } else { parts.coefficient_cols(features) };
         check.tensor("the coefficients", args.coefficients, [rows, cols])?;
-        check.kept(args.kept, rows, parts.kept_cols(features))?;
+        let kept_cols = parts.kept_cols(features);
+        check.needed("what is kept", args.kept, kept_cols > 0, [rows, kept_cols])?;
         check.reduce_plan(args.plan, features, 1)?;
         // SAFETY: every shape fits the graph, which was validated when it was built.
         unsafe { self.backend().reduce_grad(args) }
@@ -535,15 +539,13 @@ impl Check<'_> {
 
     /// The temperature that a softmax needs.
     fn temperature(&self, statistics: &[Statistic], temperature: Option<&Tensor>) -> Checked {
-        let missing = statistics.contains(&Statistic::Softmax) && temperature.is_none();
-        self.argument("the temperature of the softmax", missing, "missing", "given")?;
-        self.maybe("the temperature", temperature, [1, 1])
+        self.needed("the temperature", temperature, statistics.contains(&Statistic::Softmax), [1, 1])
     }
 
-    /// What a reduction keeps, if it keeps anything.
-    fn kept(&self, kept: Option<&Tensor>, rows: usize, cols: usize) -> Checked {
-        self.argument("what is kept", kept.is_none() && cols > 0, "missing", "given")?;
-        self.maybe("what is kept", kept, [rows, cols])
+    /// A tensor that must be there if it is `needed`.
+    fn needed(&self, what: &'static str, tensor: Option<&Tensor>, needed: bool, expected: [usize; 2]) -> Checked {
+        self.argument(what, needed && tensor.is_none(), "missing", "given")?;
+        self.maybe(what, tensor, expected)
     }
 
     fn reduce_plan(&self, plan: &ReducePlan, features: usize, outputs: usize) -> Checked {

@@ -36,7 +36,8 @@ impl Default for SageOptions {
     }
 }
 
-/// `out_i = W_l AGG_j x_j + b_l + W_r x_i` (Hamilton, Ying, Leskovec, "Inductive Representation Learning on Large Graphs", NeurIPS 2017).
+/// `out_i = W_l AGG_j x_j + b_l + W_r x_i` (Hamilton, Ying, Leskovec, "Inductive Representation Learning on Large
+/// Graphs", NeurIPS 2017).
 #[derive(Debug)]
 pub struct SageConv {
     /// Of the neighbours, with the bias.
@@ -85,7 +86,8 @@ impl Conv for SageConv {
             Some(lin) => Some(ops::activation(tape, &lin.forward(tape, input.x)?, Unary::Relu)?.into()),
             None => None,
         };
-        // Sums and means are linear: they run on the narrower side of the product. The others need every entry of what they combine.
+        // Sums and means are linear: they run on the narrower side of the product. The others need every entry of what
+        // they combine.
         let linear = matches!(self.options.aggregation, Aggregation::Sum | Aggregation::Mean);
         let neighbours = projected.as_ref().unwrap_or(input.x);
         if !linear {

@@ -26,7 +26,7 @@ pub use gine::gine;
 pub use linear::{linear, transpose};
 pub use loss::{ClassTargets, MultiTargets, binary_cross_entropy, cross_entropy};
 pub use normalize::l2_normalize;
-pub use reduce::{Plan as ReducePlanner, reduce, reduce_with_plan, softmax_aggregation, softmax_aggregation_with_plan};
+pub use reduce::{ReducePlanner, reduce, reduce_with_plan, softmax_aggregation, softmax_aggregation_with_plan};
 pub use spmm::{SpmmInput, degree, spmm, spmm_with_plan};
 pub use step::StepState;
 pub use tape::{Gradients, Tape, Var};

@@ -7,23 +7,26 @@ use crate::{
     plan::{Capabilities, ReducePlan},
 };
 
-/// `out_i = [s_1, s_2, ...]`, each a [`Statistic`] over `x_j` of the edges from `j` to `i`, in the order asked for; `x` is `[num_src, features]`,
-/// `out` `[num_dst, statistics * features]`. See [`Reduce`] for rows without edges, ties and NaN.
+/// `out_i = [s_1, s_2, ...]`, each a [`Statistic`] over `x_j` of the edges from `j` to `i`, in the order asked for; `x`
+/// is `[num_src, features]`, `out` `[num_dst, statistics * features]`. See [`Reduce`] for rows without edges, ties and
+/// NaN.
 ///
-/// All statistics share one pass over the neighbours. The gradient is one pass over the transpose: it gathers two rows an edge for sums, means,
-/// variances and deviations together, and the arguments of minimum and maximum with the gradients where they match. Of equal neighbours the
-/// first has all of the gradient.
+/// All statistics share one pass over the neighbours. The gradient is one pass over the transpose: it gathers two rows
+/// an edge for sums, means, variances and deviations together, and the arguments of minimum and maximum with the
+/// gradients where they match. Of equal neighbours the first has all of the gradient.
 ///
 /// A product has an exact gradient even where entries are 0; [`softmax_aggregation`] has a temperature besides.
 ///
 /// # Errors
-/// If `statistics` is empty or names one twice or one that must be alone, if a shape does not fit the graph, or what the device reports.
+/// If `statistics` is empty or names one twice or one that must be alone, if a shape does not fit the graph, or what
+/// the device reports.
 pub fn reduce(tape: &Tape, graph: &DeviceGraph, x: &Var, statistics: &[Statistic]) -> Result<Var, OpError> {
     reduce_with_plan(tape, graph, x, statistics, &ReducePlan::new)
 }
 
-/// `out_i = sum_k softmax_k(t x_j) x_j` over the edges `k` from `j` to `i`, feature by feature; `x` is `[num_src, features]`, `t` `[1, 1]`, `out`
-/// `[num_dst, features]`, 0 in rows without edges (Li et al., "DeeperGCN: All You Need to Train Deeper GCNs", 2020).
+/// `out_i = sum_k softmax_k(t x_j) x_j` over the edges `k` from `j` to `i`, feature by feature; `x` is
+/// `[num_src, features]`, `t` `[1, 1]`, `out` `[num_dst, features]`, 0 in rows without edges (Li et al., "DeeperGCN:
+/// All You Need to Train Deeper GCNs", 2020).
 ///
 /// Nothing is kept of an edge: the gradient computes its weight again.
 ///
@@ -33,11 +36,11 @@ pub fn softmax_aggregation(tape: &Tape, graph: &DeviceGraph, x: &Var, t: &Var) -
     softmax_aggregation_with_plan(tape, graph, x, t, &ReducePlan::new)
 }
 
-/// [`softmax_aggregation`] with plans of the caller's, as [`reduce_with_plan`] takes them.
+/// [`softmax_aggregation`] with plans of the caller's.
 ///
 /// # Errors
 /// As [`softmax_aggregation`].
-pub fn softmax_aggregation_with_plan<P: Plan>(
+pub fn softmax_aggregation_with_plan<P: ReducePlanner>(
     tape: &Tape,
     graph: &DeviceGraph,
     x: &Var,
@@ -48,12 +51,11 @@ pub fn softmax_aggregation_with_plan<P: Plan>(
     run(tape, graph, x, &[Statistic::Softmax], Some(t), plan)
 }
 
-/// [`reduce`] with plans of the caller's: `plan(offsets, features, statistics, capabilities)` is asked for the forward and, with one
-/// statistic, for the backward pass.
+/// [`reduce`] with plans of the caller's.
 ///
 /// # Errors
 /// As [`reduce`].
-pub fn reduce_with_plan<P: Plan>(
+pub fn reduce_with_plan<P: ReducePlanner>(
     tape: &Tape,
     graph: &DeviceGraph,
     x: &Var,
@@ -63,12 +65,13 @@ pub fn reduce_with_plan<P: Plan>(
     run(tape, graph, x, statistics, None, plan)
 }
 
-/// What makes the plans of a reduction.
-pub trait Plan: Fn(&[u32], usize, usize, &Capabilities) -> ReducePlan + Clone + Send + 'static {}
+/// What makes the plans of a reduction: `plan(offsets, features, statistics, capabilities)`, asked for the forward and,
+/// with one statistic, for the backward pass.
+pub trait ReducePlanner: Fn(&[u32], usize, usize, &Capabilities) -> ReducePlan + Clone + Send + 'static {}
 
-impl<P: Fn(&[u32], usize, usize, &Capabilities) -> ReducePlan + Clone + Send + 'static> Plan for P {}
+impl<P: Fn(&[u32], usize, usize, &Capabilities) -> ReducePlan + Clone + Send + 'static> ReducePlanner for P {}
 
-fn run<P: Plan>(
+fn run<P: ReducePlanner>(
     tape: &Tape,
     graph: &DeviceGraph,
     x: &Var,
@@ -96,7 +99,8 @@ fn run<P: Plan>(
     })?;
 
     let (graph, plan, statistics) = (graph.clone(), plan.clone(), statistics.to_vec());
-    let (kept_x, kept_out) = (x.tensor().clone(), out.clone());
+    let kept_x = parts.reads_x().then(|| x.tensor().clone());
+    let kept_out = parts.reads_out().then(|| out.clone());
     let t = temperature.map(|t| t.tensor().clone());
     let inputs: Vec<&Var> = std::iter::once(x).chain(temperature).collect();
     tape.record(out, &inputs, move |g, sink| {
@@ -110,18 +114,18 @@ fn run<P: Plan>(
                 graph: &graph,
                 statistics: &statistics,
                 g,
-                out: &kept_out,
+                out: kept_out.as_ref(),
                 kept: kept.as_ref(),
                 coefficients: &coefficients,
             })?;
             coefficients
         };
-        let grad_x = kept_x.like("gradient of neighbour statistics")?;
-        let slope = (t.is_some() && sink.wants(1)).then(|| kept_x.like("gradients of the temperature")).transpose()?;
+        let grad_x = Tensor::uninit(&device, graph.num_src(), features, "gradient of neighbour statistics")?;
+        let slope = (t.is_some() && sink.wants(1)).then(|| grad_x.like("gradients of the temperature")).transpose()?;
         device.reduce_grad(&ReduceGradient {
             graph: &graph,
             statistics: &statistics,
-            x: &kept_x,
+            x: kept_x.as_ref(),
             coefficients: &coefficients,
             kept: kept.as_ref(),
             temperature: t.as_ref(),

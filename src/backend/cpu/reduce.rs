@@ -174,7 +174,7 @@ impl ReduceKernels for CpuBackend {
 
     unsafe fn reduce_coefficients(&self, args: &ReduceCoefficients<'_>) -> Result<(), BackendError> {
         const KERNEL: &str = "reduce_coefficients";
-        let (g, out) = (Input::new(args.g, KERNEL)?, Input::new(args.out, KERNEL)?);
+        let (g, out) = (Input::new(args.g, KERNEL)?, Input::maybe(args.out, KERNEL)?);
         let kept = Input::maybe(args.kept, KERNEL)?;
         let offsets = args.graph.offsets(Direction::Forward);
         let parts = Ingredients::of(args.statistics);
@@ -182,7 +182,7 @@ impl ReduceKernels for CpuBackend {
         let stride = row_stride(features);
         let work = args.g.words();
         Output::new(args.coefficients, KERNEL)?.for_each_row(work, |i, coefficients| {
-            let (g, out) = (g.row(i), out.row(i));
+            let (g, out) = (g.row(i), out.as_ref().map_or([].as_slice(), |out| out.row(i)));
             let degree = (offsets[i + 1] - offsets[i]).max(1) as f32;
             for c in 0..features {
                 let kept = |part: usize| kept.as_ref().map_or(0.0, |kept| kept.row(i)[part * stride + c]);
@@ -215,7 +215,7 @@ impl ReduceKernels for CpuBackend {
                     (parts.product, of_zero),
                     (parts.softmax, g[c]),
                     (parts.softmax, kept(0)),
-                    (parts.softmax, out[c]),
+                    (parts.softmax, out.get(c).copied().unwrap_or_default()),
                 ];
                 let present = all.into_iter().filter(|(present, _)| *present);
                 for (part, (_, value)) in present.enumerate() {
@@ -228,11 +228,11 @@ impl ReduceKernels for CpuBackend {
 
     unsafe fn reduce_grad(&self, args: &ReduceGradient<'_>) -> Result<(), BackendError> {
         const KERNEL: &str = "reduce_grad";
-        let (x, coefficients) = (Input::new(args.x, KERNEL)?, Input::new(args.coefficients, KERNEL)?);
+        let (x, coefficients) = (Input::maybe(args.x, KERNEL)?, Input::new(args.coefficients, KERNEL)?);
         let kept = Input::maybe(args.kept, KERNEL)?;
         let (offsets, columns) = (args.graph.offsets(Direction::Transposed), args.graph.columns(Direction::Transposed));
         let positions = &args.graph.host().transpose().positions;
-        let (features, parts) = (args.x.cols(), Ingredients::of(args.statistics));
+        let (features, parts) = (args.grad_x.cols(), Ingredients::of(args.statistics));
         let stride = row_stride(features);
         let t = args.temperature.map(|t| Input::new(t, KERNEL)).transpose()?.map_or(1.0, |t| t.at(0));
         let mut grad_x = Output::new(args.grad_x, KERNEL)?;
@@ -244,6 +244,7 @@ impl ReduceKernels for CpuBackend {
             let grad_x = &mut grad_x[..features];
             grad_x.fill(0.0);
             slope.fill(0.0);
+            let x = x.as_ref().map_or([].as_slice(), |x| x.row(j));
             for k in offsets[j] as usize..offsets[j + 1] as usize {
                 let i = columns[k] as usize;
                 let mut sides = coefficients.row(i).chunks(stride);
@@ -251,18 +252,18 @@ impl ReduceKernels for CpuBackend {
                     grad_x.iter_mut().zip(a).for_each(|(grad, a)| *grad += a);
                 }
                 if let Some(b) = parts.squares.then(|| sides.next()).flatten() {
-                    grad_x.iter_mut().zip(b).zip(x.row(j)).for_each(|((grad, b), x)| *grad += b * x);
+                    grad_x.iter_mut().zip(b).zip(x).for_each(|((grad, b), x)| *grad += b * x);
                 }
                 if parts.product {
                     let (others, of_zero) = coefficients.row(i).split_at(stride);
-                    for (c, (grad, &x)) in grad_x.iter_mut().zip(x.row(j)).enumerate() {
+                    for (c, (grad, &x)) in grad_x.iter_mut().zip(x).enumerate() {
                         *grad += if x == 0.0 { of_zero[c] } else { others[c] / x };
                     }
                     continue;
                 }
                 if parts.softmax {
                     let (g, rest) = coefficients.row(i).split_at(stride);
-                    for (c, (grad, &x)) in grad_x.iter_mut().zip(x.row(j)).enumerate() {
+                    for (c, (grad, &x)) in grad_x.iter_mut().zip(x).enumerate() {
                         let (share, away) = ((t * x - rest[c]).exp(), x - rest[stride + c]);
                         *grad += g[c] * share * (1.0 + t * away);
                         if let Some(slope) = slope.get_mut(c) {

@@ -33,7 +33,8 @@ pub(super) fn for_each_row(data: &mut [f32], stride: usize, work: usize, f: impl
     data.chunks_exact_mut(stride).enumerate().for_each(|(r, row)| f(r, row));
 }
 
-/// As [`for_each_row`], over the rows of two matrices, `(data, stride)` each; the second may be empty, and so are its rows then.
+/// As [`for_each_row`], over the rows of two matrices, `(data, stride)` each; the second may be empty, and so are its
+/// rows then.
 pub(super) fn for_each_row_of_two(
     (first, first_stride): (&mut [f32], usize),
     (second, second_stride): (&mut [f32], usize),

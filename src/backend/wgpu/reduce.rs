@@ -94,10 +94,11 @@ impl ReduceKernels for WgpuBackend {
                 .param("part", row_stride(features))
                 .words("offsets", offsets.buffer(), rows.start, rows.len() + 1)
                 .rows("g", args.g, rows.start, rows.len())
-                .rows("out", args.out, rows.start, rows.len())
                 .rows("coefficients", args.coefficients, rows.start, rows.len());
-            if let Some(kept) = args.kept {
-                dispatch = dispatch.rows("kept", kept, rows.start, rows.len());
+            for (name, tensor) in [("out", args.out), ("kept", args.kept)] {
+                if let Some(tensor) = tensor {
+                    dispatch = dispatch.rows(name, tensor, rows.start, rows.len());
+                }
             }
             let dispatch = with_places(dispatch, args.statistics, features);
             self.run(dispatch.threads(rows.len() * features))?;
@@ -236,11 +237,10 @@ fn reduce_grad_launch<'a>(
     let dispatch = Dispatch::new(with_parts(Variant::new(Kernel::ReduceBackward), parts));
     let mut dispatch = with_temperature(dispatch, args.temperature)
         .with(Flag::Scalar, args.plan.chunk == 1)
-        .with(Flag::Own, parts.squares || parts.product || parts.softmax)
         .with(Flag::Slope, args.slope.is_some())
         .param("chunks", gathered.chunks)
         .param("edge_base", edges.start)
-        .param("x_stride", chunks_of(args.x))
+        .param("x_stride", chunks_of(args.grad_x))
         .param("x_first", gathered.first)
         .param("lanes_log2", args.plan.lanes.ilog2() as usize)
         .param("segment", args.plan.segment as usize)
@@ -250,7 +250,7 @@ fn reduce_grad_launch<'a>(
         .param("arguments_first", gathered.arguments_first)
         .param("arguments_part", gathered.arguments_part)
         .words("columns", arrays.columns.buffer(), edges.start, edges.len())
-        .rows("x", args.x, slice.start, slice.len())
+        .maybe_rows(Flag::Own, "x", args.x.filter(|_| parts.reads_x()), slice.start, slice.len())
         .tensor("coefficients", gathered.coefficients);
     if let Some(positions) = &arrays.positions {
         dispatch =
@@ -299,7 +299,8 @@ impl WgpuBackend {
         self.run(merge.threads(heavy.num_rows * columns.chunks))
     }
 
-    /// Calls `f` with what sources gather, or with copies of its column panels one after the other where it does not fit a binding.
+    /// Calls `f` with what sources gather, or with copies of its column panels one after the other where it does not
+    /// fit a binding.
     fn for_each_gathered(
         &self,
         args: &ReduceGradient<'_>,
@@ -308,7 +309,7 @@ impl WgpuBackend {
     ) -> Result<(), BackendError> {
         let parts = Ingredients::of(args.statistics);
         let chunk = args.plan.chunk as usize;
-        let part = row_stride(args.x.cols()) / chunk;
+        let part = row_stride(args.grad_x.cols()) / chunk;
         let skipped = if parts.squares { part } else { 0 };
         if fits(self, args.coefficients) && arguments.is_none_or(|a| fits(self, a)) {
             return f(&Gathered {
@@ -323,7 +324,7 @@ impl WgpuBackend {
                 chunks: part,
             });
         }
-        let (rows, copies) = (args.coefficients.rows(), args.coefficients.stride() / row_stride(args.x.cols()));
+        let (rows, copies) = (args.coefficients.rows(), args.coefficients.stride() / row_stride(args.grad_x.cols()));
         let width = panel_chunks(self, rows * copies)?;
         let extremes = parts.extremes();
         for first in (0..part).step_by(width) {
@@ -362,7 +363,7 @@ impl WgpuBackend {
         heavy: &HeavyRows,
     ) -> Result<(), BackendError> {
         let cols = gathered.chunks * args.plan.chunk as usize;
-        let partials = |_: &Tensor| Tensor::uninit_on(args.x, heavy.num_segments, cols, "gradients of edge segments");
+        let partials = |out: &Tensor| Tensor::uninit_on(out, heavy.num_segments, cols, "gradients of edge segments");
         let (grad_x, slope) = (partials(args.grad_x)?, args.slope.map(partials).transpose()?);
         let mut segments = reduce_grad_launch(args, arrays, gathered, slice)
             .with(Flag::Segmented, true)
