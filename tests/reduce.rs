@@ -156,6 +156,33 @@ fn reduce_wgpu() {
     }
 }
 
+/// In one pass as apart, and on every run; the larger of these graphs are shared out among threads.
+#[test]
+fn sets_of_statistics_are_their_members_side_by_side() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        let x = coarse(graph.num_src() as usize, 33, 1);
+        for statistics in SETS {
+            let bits = |statistics: &[Statistic]| {
+                let r = run(&Device::cpu(), &graph, &x, statistics, 1 << 20);
+                (r.out, r.grad_x, r.slope)
+            };
+            let together = bits(statistics);
+            assert_eq!(bits(statistics), together, "{name}, {statistics:?}");
+            for (a, statistic) in statistics.iter().enumerate() {
+                let (apart, ..) = bits(&[*statistic]);
+                for i in 0..apart.rows() {
+                    assert_eq!(
+                        together.0.row(i)[a * 33..][..33],
+                        *apart.row(i),
+                        "{name}, {statistics:?}, {statistic:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn statistics_follow_their_formulas() {
     for (name, graph) in graphs() {
