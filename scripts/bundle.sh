@@ -38,7 +38,7 @@ if [[ -d goldens ]]; then export HOPWISE_GOLDENS=$PWD/goldens; fi
 if [[ -d data ]]; then export HOPWISE_DATA=$PWD/data; fi
 failed=0
 ./hopwise devices
-for test in golden kernels transformer gradients training limits; do
+for test in golden kernels reduce gat gatv2 transformer gradients training limits; do
     # Each in a process of its own, like cargo-nextest: what one does to a device is no concern of the others.
     for name in $("tests/$test" --list --format=terse | sed -n 's/: test$//p'); do
         log=$(timeout 120 "tests/$test" --exact "$name" --nocapture 2>&1) && status=ok || status="FAILED ($?)"

@@ -1,7 +1,7 @@
 // Rows moved by number, in chunks of 4 features; one chunk a thread.
 //
 // GATHER: out[r] = x[rows[r]], or fill where rows[r] is NO_EDGE. SCATTER: out[rows[r]] = x[r], skipping NO_EDGE.
-// COPY: a range of columns of x into a range of columns of out.
+// COPY: a range of columns of x into a range of columns of out, bit by bit, whatever they hold.
 // Each moves 8 F bytes a row, + 4 for its number.
 
 #param count: u32
@@ -16,8 +16,13 @@
 #ifndef COPY
 #read rows: array<u32>
 #endif
+#ifdef COPY
+#read x: array<Words>
+#write out: array<Words>
+#else
 #read x: array<Chunk>
 #write out: array<Chunk>
+#endif
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(

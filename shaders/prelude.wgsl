@@ -6,8 +6,10 @@ const NO_EDGE: u32 = 0xffffffffu;
 // A row of features is read in chunks of 16 bytes; a matrix of one column is not padded and is read number by number.
 #ifdef SCALAR
 alias Chunk = f32;
+alias Words = u32; // a chunk of whole numbers
 #else
 alias Chunk = vec4<f32>;
+alias Words = vec4<u32>;
 #endif
 
 // Launches of more than 65,535 workgroups are folded over two dimensions.

@@ -14,14 +14,14 @@ use std::{
 
 use hopwise::{
     Matrix, SparseMatrix,
-    backend::{Device, DeviceGraph, Tensor},
+    backend::{Device, DeviceGraph, Tensor, kernels::Statistic},
     graph::{EdgeList, Graph},
     nn::{
         Aggregation, ChebConv, Conv, ConvInput, FeatureInput, Features, GatOptions, GatV2Conv, GcnConv, GcnOptions,
         GinConv, GineConv, Initializer, Laplacian, SageConv, SageOptions, SgConv, TransformerConv, TransformerOptions,
     },
     ops::{self, SpmmInput, Tape, Var},
-    plan::{Capabilities, Mapping, SpmmPlan},
+    plan::{Capabilities, Mapping, ReducePlan, SpmmPlan},
 };
 use safetensors::SafeTensors;
 use serde_json::Value;
@@ -71,7 +71,7 @@ fn run_all(backend: &str) {
     }
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
     // The committed vectors alone have this many for the layers that exist.
-    assert!(passed.len() >= 94, "only {} cases ran: {passed:?}", passed.len());
+    assert!(passed.len() >= 117, "only {} cases ran: {passed:?}", passed.len());
 }
 
 enum Outcome {
@@ -179,6 +179,7 @@ impl Case {
                 };
                 Box::new(ChebConv::new(&mut init, in_width, out_width, width("K"), normalization).unwrap())
             }
+            "aggr" => return self.run_aggr(device),
             "GCNConv" => {
                 let options = GcnOptions {
                     add_self_loops: self.flag("add_self_loops", true),
@@ -192,6 +193,8 @@ impl Case {
                 let aggregation = match self.arg("aggr").as_str().unwrap_or("mean") {
                     "mean" => Aggregation::Mean,
                     "sum" => Aggregation::Sum,
+                    "min" => Aggregation::Min,
+                    "max" => Aggregation::Max,
                     other => return Ok(Outcome::NotRun(format!("SAGEConv with {other} does not exist yet"))),
                 };
                 let options = SageOptions {
@@ -319,6 +322,40 @@ impl Case {
         let out = ops::edge_softmax(&tape, &inputs.graph, &score, scale).map_err(|e| e.to_string())?;
         inputs.edge_score = Some(score);
         self.check(tape, &out, &inputs, &[])?;
+        Ok(Outcome::Passed)
+    }
+
+    /// Statistics over neighbours, with rows cut into short segments and whole.
+    fn run_aggr(&self, device: &Device) -> Result<Outcome, String> {
+        let statistic = match self.arg("kind").as_str().unwrap() {
+            "sum" => Statistic::Sum,
+            "mean" => Statistic::Mean,
+            "min" => Statistic::Min,
+            "max" => Statistic::Max,
+            "var" => Statistic::Var,
+            "std" => Statistic::Std,
+            "mul" => Statistic::Product,
+            "softmax" => Statistic::Softmax,
+            other => return Ok(Outcome::NotRun(format!("the aggregation {other} does not exist yet"))),
+        };
+        let sources = self.sources(self.number("in_channels"))?;
+        for segment in [3, u32::MAX / 2] {
+            let plan = move |offsets: &[u32], features: usize, outputs: usize, caps: &Capabilities| ReducePlan {
+                segment,
+                ..ReducePlan::new(offsets, features, outputs, caps)
+            };
+            let tape = Tape::recording(device);
+            let inputs = self.inputs(&tape, &sources, false);
+            let Features::Dense(x) = &inputs.x else { unreachable!("the features are dense") };
+            let t = self.tensors.matrix("param.a.t").map(|t| support::leaf(&tape, &t));
+            let out = match &t {
+                Some(t) => ops::softmax_aggregation_with_plan(&tape, &inputs.graph, x, t, &plan),
+                None => ops::reduce_with_plan(&tape, &inputs.graph, x, &[statistic], &plan),
+            };
+            let out = out.map_err(|e| e.to_string())?;
+            let leaves: Vec<(String, Var)> = t.into_iter().map(|t| ("a.t".to_owned(), t)).collect();
+            self.check(tape, &out, &inputs, &leaves).map_err(|e| format!("segments of {segment}: {e}"))?;
+        }
         Ok(Outcome::Passed)
     }
 

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use hopwise::{
     Matrix,
-    backend::{Device, DeviceGraph, Direction, Tensor, kernels::Unary},
+    backend::{
+        Device, DeviceGraph, Direction, Tensor,
+        kernels::{Statistic, Unary},
+    },
     graph::{EdgeList, Graph},
     nn::{Adam, AdamOptions, Initializer, Linear, Module},
     ops::{self, AttentionInput, ClassTargets, MultiTargets, RowSelection, SpmmInput, Tape, Var},
@@ -162,6 +165,54 @@ fn attention_with_everything() {
         let input = AttentionInput { heads: 2, edges: Some((&v[3], &v[4])), dropout: 0.0 };
         ops::transformer(tape, &graph, &v[0], &v[1], &v[2], input).unwrap()
     });
+}
+
+#[test]
+fn statistics_over_neighbours() {
+    let edges = EdgeList::new(6, 4, vec![0, 5, 5, 2, 3, 3, 1], vec![0, 0, 0, 1, 1, 3, 3]).unwrap();
+    let graph = Arc::new(Graph::from_edges(&edges));
+    // Entries of a column are far apart, so that differences do not change which is the smallest.
+    let apart = |cols| {
+        let mut x = random(6, cols, 1);
+        let data = x.data_mut();
+        for (n, v) in data.iter_mut().enumerate() {
+            *v = 0.1 * *v + 0.5 * ((n / cols * 5 + n % cols) % 6) as f32 - 1.2;
+        }
+        x
+    };
+    let all = [Statistic::Sum, Statistic::Mean, Statistic::Min, Statistic::Max, Statistic::Var, Statistic::Std];
+    let mut sets: Vec<&[Statistic]> = all.iter().map(std::slice::from_ref).collect();
+    sets.push(&all);
+    for statistics in sets {
+        for cols in [1, 3, 4] {
+            check(&format!("{statistics:?} of {cols} columns"), &[apart(cols)], |tape, v| {
+                ops::reduce(tape, &DeviceGraph::new(tape.device(), graph.clone()), &v[0], statistics).unwrap()
+            });
+        }
+    }
+}
+
+#[test]
+fn products_and_softmax_sums_over_neighbours() {
+    let edges = EdgeList::new(6, 4, vec![0, 5, 5, 2, 3, 3, 1], vec![0, 0, 0, 1, 1, 3, 3]).unwrap();
+    let graph = Arc::new(Graph::from_edges(&edges));
+    for cols in [1, 3, 4] {
+        // One zero among the neighbours, several, and the same one twice.
+        for zeros in [&[][..], &[0], &[2, 3], &[5]] {
+            let mut x = random(6, cols, 1);
+            for &node in zeros {
+                x.data_mut()[node * cols] = 0.0;
+            }
+            check(&format!("product of {cols} columns, zeros at {zeros:?}"), &[x], |tape, v| {
+                let graph = DeviceGraph::new(tape.device(), graph.clone());
+                ops::reduce(tape, &graph, &v[0], &[Statistic::Product]).unwrap()
+            });
+        }
+        check(&format!("softmax of {cols} columns"), &[random(6, cols, 1), random(1, 1, 2)], |tape, v| {
+            let graph = DeviceGraph::new(tape.device(), graph.clone());
+            ops::softmax_aggregation(tape, &graph, &v[0], &v[1]).unwrap()
+        });
+    }
 }
 
 #[test]

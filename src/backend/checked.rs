@@ -4,10 +4,11 @@ use super::{
     BackendError, Buffer, Device, DeviceGraph, DeviceInfo, Direction, Indices, MemoryStats, ReadFuture, Tensor,
     kernels::{
         AdamUpdate, Attention, DropoutMask, Gate, GateBackward, Gatv2, Gatv2Backward, Gemm, GineBackward, GineForward,
-        Sddmm, Spmm, TransformerBackward, TransformerForward, Unary,
+        Ingredients, Reduce, ReduceCoefficients, ReduceGradient, Sddmm, Spmm, Statistic, TransformerBackward,
+        TransformerForward, Unary,
     },
 };
-use crate::plan::{AttentionPlan, Capabilities, TransformerPlan};
+use crate::plan::{AttentionPlan, Capabilities, ReducePlan, TransformerPlan};
 
 /// Collects what a kernel's arguments must fulfil.
 struct Check<'a> {
@@ -150,6 +151,73 @@ impl Device {
         check.argument("edges a segment", args.plan.segment == 0, 0, "at least 1")?;
         // SAFETY: every shape fits the graph, which was validated when it was built.
         unsafe { self.backend().spmm(args) }
+    }
+
+    /// Runs [`Reduce`].
+    ///
+    /// # Errors
+    /// If no statistic is named or one twice, if a shape does not fit the graph, or what the device reports.
+    pub fn reduce(&self, args: &Reduce<'_>) -> Checked {
+        let check = self.check("reduce");
+        check.graph(args.graph)?;
+        check.statistics(args.statistics)?;
+        let (rows, columns) = args.graph.dims(Direction::Forward);
+        let features = args.x.cols();
+        check.tensor("x", args.x, [columns, features])?;
+        check.tensor("the output", args.out, [rows, args.statistics.len() * features])?;
+        check.temperature(args.statistics, args.temperature)?;
+        check.maybe("what is kept", args.kept, [rows, Ingredients::of(args.statistics).kept_cols(features)])?;
+        check.reduce_plan(args.plan, features, args.statistics.len())?;
+        // SAFETY: every shape fits the graph, which was validated when it was built.
+        unsafe { self.backend().reduce(args) }
+    }
+
+    /// Runs [`ReduceCoefficients`].
+    ///
+    /// # Errors
+    /// As [`Device::reduce`].
+    pub fn reduce_coefficients(&self, args: &ReduceCoefficients<'_>) -> Checked {
+        let check = self.check("reduce_coefficients");
+        check.graph(args.graph)?;
+        check.statistics(args.statistics)?;
+        let rows = args.graph.num_dst();
+        let features = args.g.cols() / args.statistics.len();
+        let outputs = [rows, args.statistics.len() * features];
+        check.tensor("the gradient", args.g, outputs)?;
+        let parts = Ingredients::of(args.statistics);
+        check.needed("the output", args.out, parts.reads_out(), outputs)?;
+        let kept_cols = parts.kept_cols(features);
+        check.needed("what is kept", args.kept, kept_cols > 0, [rows, kept_cols])?;
+        check.tensor("the coefficients", args.coefficients, [rows, parts.coefficient_cols(features)])?;
+        // SAFETY: every shape fits the graph, which was validated when it was built.
+        unsafe { self.backend().reduce_coefficients(args) }
+    }
+
+    /// Runs [`ReduceGradient`].
+    ///
+    /// # Errors
+    /// As [`Device::reduce`].
+    pub fn reduce_grad(&self, args: &ReduceGradient<'_>) -> Checked {
+        let check = self.check("reduce_grad");
+        check.graph(args.graph)?;
+        check.statistics(args.statistics)?;
+        let (rows, columns) = args.graph.dims(Direction::Forward);
+        let features = args.grad_x.cols();
+        let parts = Ingredients::of(args.statistics);
+        check.needed("x", args.x, parts.reads_x(), [columns, features])?;
+        check.tensor("the output", args.grad_x, [columns, features])?;
+        check.temperature(args.statistics, args.temperature)?;
+        let softmax = args.statistics == [Statistic::Softmax];
+        check.argument("a slope without a softmax", args.slope.is_some() && !softmax, "given", "none")?;
+        check.maybe("the slope", args.slope, [columns, features])?;
+        let direct = Ingredients::are_direct(args.statistics);
+        let cols = if direct { features } else { parts.coefficient_cols(features) };
+        check.tensor("the coefficients", args.coefficients, [rows, cols])?;
+        let kept_cols = parts.kept_cols(features);
+        check.needed("what is kept", args.kept, kept_cols > 0, [rows, kept_cols])?;
+        check.reduce_plan(args.plan, features, 1)?;
+        // SAFETY: every shape fits the graph, which was validated when it was built.
+        unsafe { self.backend().reduce_grad(args) }
     }
 
     /// Runs [`Sddmm`].
@@ -747,6 +815,39 @@ impl Check<'_> {
         self.argument("lanes a head", wrong, lanes, format_args!("a power of two up to {most}"))?;
         self.argument("edges a segment", plan.segment == 0, 0, "at least 1")?;
         self.argument("edges a range", plan.range == 0, 0, "at least 1")
+    }
+
+    /// A set of statistics.
+    fn statistics(&self, statistics: &[Statistic]) -> Checked {
+        self.argument("the number of statistics", statistics.is_empty(), 0, "at least 1")?;
+        let mut rest = statistics;
+        while let Some((first, others)) = rest.split_first() {
+            let twice = format_args!("{first:?} twice");
+            self.argument("a statistic", others.contains(first), twice, "each at most once")?;
+            rest = others;
+        }
+        let company = statistics.len() > 1 && statistics.iter().any(|s| s.is_alone());
+        self.argument("a product or a softmax", company, "beside other statistics", "by itself")
+    }
+
+    /// The temperature that a softmax needs.
+    fn temperature(&self, statistics: &[Statistic], temperature: Option<&Tensor>) -> Checked {
+        self.needed("the temperature", temperature, statistics.contains(&Statistic::Softmax), [1, 1])
+    }
+
+    /// A tensor that must be there if it is `needed`.
+    fn needed(&self, what: &'static str, tensor: Option<&Tensor>, needed: bool, expected: [usize; 2]) -> Checked {
+        self.argument(what, needed && tensor.is_none(), "missing", "given")?;
+        self.maybe(what, tensor, expected)
+    }
+
+    fn reduce_plan(&self, plan: &ReducePlan, features: usize, outputs: usize) -> Checked {
+        let most = self.device.capabilities().workgroup_size;
+        let wrong = !plan.lanes.is_power_of_two() || plan.lanes > most;
+        self.argument("lanes a row", wrong, plan.lanes, format_args!("a power of two up to {most}"))?;
+        self.argument("edges a segment", plan.segment == 0, 0, "at least 1")?;
+        let chunk = ReducePlan::chunk(features, outputs);
+        self.argument("numbers read at once", plan.chunk != chunk, plan.chunk, chunk)
     }
 
     /// What all losses ask for; rows without columns have none.

@@ -20,6 +20,7 @@ pub trait Backend:
     + kernels::LinearKernels
     + kernels::LossKernels
     + kernels::OptimKernels
+    + kernels::ReduceKernels
     + kernels::RowKernels
     + kernels::SddmmKernels
     + kernels::SoftmaxKernels

@@ -1,6 +1,6 @@
 use super::{Conv, ConvInput, Features, Initializer, Linear, Module, NnError, Visitor};
 use crate::{
-    backend::kernels::Unary,
+    backend::kernels::{Statistic, Unary},
     ops::{self, SpmmInput, Tape, Var},
 };
 
@@ -11,6 +11,10 @@ pub enum Aggregation {
     Sum,
     /// Their mean, 0 without neighbours.
     Mean,
+    /// The smallest of each feature, 0 without neighbours.
+    Min,
+    /// The largest of each feature, 0 without neighbours.
+    Max,
 }
 
 /// The variants of a SAGE layer.
@@ -32,7 +36,8 @@ impl Default for SageOptions {
     }
 }
 
-/// `out_i = W_l AGG_j x_j + b_l + W_r x_i` (Hamilton, Ying, Leskovec, "Inductive Representation Learning on Large Graphs", NeurIPS 2017).
+/// `out_i = W_l AGG_j x_j + b_l + W_r x_i` (Hamilton, Ying, Leskovec, "Inductive Representation Learning on Large
+/// Graphs", NeurIPS 2017).
 #[derive(Debug)]
 pub struct SageConv {
     /// Of the neighbours, with the bias.
@@ -67,6 +72,8 @@ impl SageConv {
         let scale = match self.options.aggregation {
             Aggregation::Sum => None,
             Aggregation::Mean => Some(tape.constant(&input.graph.inverse_in_degree()?)),
+            Aggregation::Min => return Ok(ops::reduce(tape, input.graph, x, &[Statistic::Min])?),
+            Aggregation::Max => return Ok(ops::reduce(tape, input.graph, x, &[Statistic::Max])?),
         };
         Ok(ops::spmm(tape, input.graph, x, SpmmInput { row_scale: scale.as_ref(), ..Default::default() })?)
     }
@@ -79,9 +86,15 @@ impl Conv for SageConv {
             Some(lin) => Some(ops::activation(tape, &lin.forward(tape, input.x)?, Unary::Relu)?.into()),
             None => None,
         };
-        // Sums and means are linear: they run on the narrower side of the product.
-        let mut out = match projected.as_ref().unwrap_or(input.x) {
-            Features::Dense(x) if self.lin_l.in_width() <= self.lin_l.out_width() => {
+        // Sums and means are linear: they run on the narrower side of the product. The others need every entry of what
+        // they combine.
+        let linear = matches!(self.options.aggregation, Aggregation::Sum | Aggregation::Mean);
+        let neighbours = projected.as_ref().unwrap_or(input.x);
+        if !linear {
+            neighbours.dense("SageConv with min or max")?;
+        }
+        let mut out = match neighbours {
+            Features::Dense(x) if !linear || self.lin_l.in_width() <= self.lin_l.out_width() => {
                 self.lin_l.forward(tape, &self.aggregate(tape, input, x)?.into())?
             }
             x => {

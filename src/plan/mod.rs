@@ -3,11 +3,13 @@
 mod attention;
 mod capabilities;
 mod gemm;
+mod reduce;
 mod spmm;
 mod transformer;
 
 pub use attention::AttentionPlan;
 pub use capabilities::Capabilities;
 pub use gemm::GemmPlan;
+pub use reduce::ReducePlan;
 pub use spmm::{Mapping, SpmmPlan};
 pub use transformer::TransformerPlan;

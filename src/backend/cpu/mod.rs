@@ -12,6 +12,7 @@ mod heads;
 mod linear;
 mod loss;
 mod optim;
+mod reduce;
 mod rows;
 mod sddmm;
 mod softmax;
@@ -219,7 +220,7 @@ impl<'a> Output<'a> {
     fn for_each_row_with(&mut self, other: &mut Self, work: usize, f: impl Fn(usize, &mut [f32], &mut [f32]) + Sync) {
         let (words, other_words, cols, other_cols) = (self.words, other.words, self.cols, other.cols);
         let (rows, others) = (&mut self.memory[..words], &mut other.memory[..other_words]);
-        threads::for_each_row_pair((rows, self.stride), (others, other.stride), work, |r, row, other| {
+        threads::for_each_row_of_two((rows, self.stride), (others, other.stride), work, |r, row, other| {
             f(r, &mut row[..cols], &mut other[..other_cols]);
         });
     }

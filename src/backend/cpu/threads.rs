@@ -35,30 +35,34 @@ pub(super) fn for_each_row(data: &mut [f32], stride: usize, work: usize, f: impl
     data.chunks_exact_mut(stride).enumerate().for_each(|(r, row)| f(r, row));
 }
 
-/// Calls `f(r, row, other row)` for every row of two matrices of as many rows, each with its stride; `work` is the number of operations in all.
-pub(super) fn for_each_row_pair(
-    (data, stride): (&mut [f32], usize),
-    (other, other_stride): (&mut [f32], usize),
+/// As [`for_each_row`], over the rows of two matrices, `(data, stride)` each; the second may be empty, and so are its
+/// rows then.
+pub(super) fn for_each_row_of_two(
+    (first, first_stride): (&mut [f32], usize),
+    (second, second_stride): (&mut [f32], usize),
     work: usize,
     f: impl Fn(usize, &mut [f32], &mut [f32]) + Sync,
 ) {
-    if data.is_empty() {
+    if second.is_empty() {
+        return for_each_row(first, first_stride, work, |r, row| f(r, row, &mut []));
+    }
+    if first.is_empty() {
         return;
     }
     #[cfg(not(target_arch = "wasm32"))]
     if work >= SERIAL_WORK {
         use rayon::prelude::*;
-        let rows = (data.len() / stride).div_ceil(8 * count()).max(1);
-        let pieces = data.par_chunks_mut(rows * stride).zip(other.par_chunks_mut(rows * other_stride));
-        pieces.enumerate().for_each(|(chunk, (piece, other))| {
-            let pairs = piece.chunks_exact_mut(stride).zip(other.chunks_exact_mut(other_stride));
-            pairs.enumerate().for_each(|(r, (row, other))| f(chunk * rows + r, row, other));
+        let rows = (first.len() / first_stride).div_ceil(8 * count()).max(1);
+        let pieces = first.par_chunks_mut(rows * first_stride).zip(second.par_chunks_mut(rows * second_stride));
+        pieces.enumerate().for_each(|(chunk, (first, second))| {
+            let both = first.chunks_exact_mut(first_stride).zip(second.chunks_exact_mut(second_stride));
+            both.enumerate().for_each(|(r, (first, second))| f(chunk * rows + r, first, second));
         });
         return;
     }
     let _ = work;
-    let pairs = data.chunks_exact_mut(stride).zip(other.chunks_exact_mut(other_stride));
-    pairs.enumerate().for_each(|(r, (row, other))| f(r, row, other));
+    let both = first.chunks_exact_mut(first_stride).zip(second.chunks_exact_mut(second_stride));
+    both.enumerate().for_each(|(r, (first, second))| f(r, first, second));
 }
 
 /// Cuts `data` into pieces and calls `f(first, piece)`; `cost` is the number of operations an entry.

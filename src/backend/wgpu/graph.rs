@@ -41,6 +41,8 @@ pub(super) struct HeavyRows {
     /// (first, one past last) edge of each segment.
     pub(super) segments: Indices,
     pub(super) num_segments: usize,
+    /// The row in the slice of each segment.
+    pub(super) segment_rows: Indices,
     /// (row in the slice, first segment, one past last, 0) of each heavy row.
     pub(super) rows: Indices,
     pub(super) num_rows: usize,
@@ -139,11 +141,12 @@ impl ResidentGraph {
             return Ok(heavy.clone());
         }
         let offsets = graph.offsets(direction);
-        let (mut segments, mut rows) = (Vec::new(), Vec::new());
+        let (mut segments, mut segment_rows, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         for row in slice.clone().filter(|&r| offsets[r + 1] - offsets[r] > segment) {
             let first = segments.len() as u32 / 2;
             for start in (offsets[row]..offsets[row + 1]).step_by(segment as usize) {
                 segments.extend([start, start.saturating_add(segment).min(offsets[row + 1])]);
+                segment_rows.push((row - slice.start) as u32);
             }
             rows.extend([(row - slice.start) as u32, first, segments.len() as u32 / 2, 0]);
         }
@@ -153,6 +156,7 @@ impl ResidentGraph {
             Some(HeavyRows {
                 segments: Indices::new(graph.device(), &segments, "edge segments")?,
                 num_segments: segments.len() / 2,
+                segment_rows: Indices::new(graph.device(), &segment_rows, "rows of edge segments")?,
                 rows: Indices::new(graph.device(), &rows, "heavy rows")?,
                 num_rows: rows.len() / 4,
             })

@@ -17,6 +17,7 @@ mod linear;
 mod loss;
 mod optim;
 mod recorder;
+mod reduce;
 mod rows;
 mod sddmm;
 mod shader;

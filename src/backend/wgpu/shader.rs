@@ -39,6 +39,7 @@ const FILES: &[(&str, &str)] = &[
     ("linear", include_str!("../../../shaders/linear.wgsl")),
     ("loss", include_str!("../../../shaders/loss.wgsl")),
     ("optim", include_str!("../../../shaders/optim.wgsl")),
+    ("reduce", include_str!("../../../shaders/reduce.wgsl")),
     ("rows", include_str!("../../../shaders/rows.wgsl")),
     ("sddmm", include_str!("../../../shaders/sddmm.wgsl")),
     ("softmax", include_str!("../../../shaders/softmax.wgsl")),

@@ -44,6 +44,10 @@ pub(super) enum Kernel {
     L2Grad,
     MergeSplits,
     Mul,
+    ReduceBackward,
+    ReduceCoefficients,
+    ReduceForward,
+    ReduceMerge,
     RowDot,
     ScaleAdd,
     Scatter,
@@ -68,6 +72,7 @@ pub(super) enum Kernel {
 pub(super) enum Flag {
     Accumulate,
     Attributes,
+    Arguments,
     Bias,
     ColumnScale,
     Decoupled,
@@ -77,14 +82,23 @@ pub(super) enum Flag {
     Elu,
     Inverse,
     InverseSqrt,
+    Keep,
     LeakyRelu,
+    Maximum,
+    Minimum,
+    Own,
     Permuted,
     Quads,
+    Product,
     Relu,
     RowScale,
     Scalar,
     Segmented,
     Sigmoid,
+    Slope,
+    Softmax,
+    Squares,
+    Sums,
     Tanh,
     TransposeA,
     TransposeB,
@@ -96,7 +110,7 @@ pub(super) enum Flag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Variant {
     pub(super) kernel: Kernel,
-    flags: u32,
+    flags: u64,
     constant: u32,
 }
 
@@ -118,6 +132,32 @@ const FUNCTIONS: &[Flag] =
     &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::Inverse, Flag::InverseSqrt];
 const SPMM: &[Flag] =
     &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
+const REDUCE: &[Flag] = &[
+    Flag::Sums,
+    Flag::Squares,
+    Flag::Minimum,
+    Flag::Maximum,
+    Flag::Product,
+    Flag::Softmax,
+    Flag::Scalar,
+    Flag::Keep,
+    Flag::Segmented,
+];
+const REDUCE_MERGE: &[Flag] = REDUCE.split_at(8).0;
+const REDUCE_COEFFICIENTS: &[Flag] = REDUCE.split_at(6).0;
+const REDUCE_BACKWARD: &[Flag] = &[
+    Flag::Sums,
+    Flag::Squares,
+    Flag::Minimum,
+    Flag::Maximum,
+    Flag::Product,
+    Flag::Softmax,
+    Flag::Scalar,
+    Flag::Segmented,
+    Flag::Arguments,
+    Flag::Own,
+    Flag::Slope,
+];
 
 const TRANSFORMER: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout];
 const ATTENTION: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Dropout];
@@ -179,6 +219,10 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[]),
     spec(Kernel::MergeSplits, "linear", Some("MERGE_SPLITS"), &[Flag::Bias, Flag::Accumulate]),
     spec(Kernel::Mul, "elementwise", Some("MUL"), &[]),
+    spec(Kernel::ReduceBackward, "reduce", Some("BACKWARD"), REDUCE_BACKWARD),
+    spec(Kernel::ReduceCoefficients, "reduce", Some("COEFFICIENTS"), REDUCE_COEFFICIENTS),
+    spec(Kernel::ReduceForward, "reduce", Some("FORWARD"), REDUCE),
+    spec(Kernel::ReduceMerge, "reduce", Some("MERGE"), REDUCE_MERGE),
     spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor]),
     spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::WithY]),
     spec(Kernel::Scatter, "gather", Some("SCATTER"), &[Flag::Scalar]),
@@ -203,6 +247,7 @@ impl Flag {
         match self {
             Self::Accumulate => "ACCUMULATE",
             Self::Attributes => "ATTRIBUTES",
+            Self::Arguments => "ARGUMENTS",
             Self::Bias => "BIAS",
             Self::ColumnScale => "COLUMN_SCALE",
             Self::Decoupled => "DECOUPLED",
@@ -212,14 +257,23 @@ impl Flag {
             Self::Elu => "ELU",
             Self::Inverse => "INVERSE",
             Self::InverseSqrt => "INVERSE_SQRT",
+            Self::Keep => "KEEP",
             Self::LeakyRelu => "LEAKY_RELU",
+            Self::Maximum => "MAXIMUM",
+            Self::Minimum => "MINIMUM",
+            Self::Own => "OWN",
             Self::Permuted => "PERMUTED",
             Self::Quads => "QUADS",
+            Self::Product => "PRODUCT",
             Self::Relu => "RELU",
             Self::RowScale => "ROW_SCALE",
             Self::Scalar => "SCALAR",
             Self::Segmented => "SEGMENTED",
             Self::Sigmoid => "SIGMOID",
+            Self::Slope => "SLOPE",
+            Self::Softmax => "SOFTMAX",
+            Self::Squares => "SQUARES",
+            Self::Sums => "SUMS",
             Self::Tanh => "TANH",
             Self::TransposeA => "TRANSPOSE_A",
             Self::TransposeB => "TRANSPOSE_B",
@@ -240,7 +294,7 @@ impl Variant {
             !on || self.spec().flags.contains(&flag) || self.spec().one_of.contains(&flag),
             "{self:?} has no {flag:?}"
         );
-        self.flags |= u32::from(on) << flag as u32;
+        self.flags |= u64::from(on) << flag as u32;
         self
     }
 
@@ -330,6 +384,23 @@ impl Variant {
             matches!(self.kernel, Kernel::Gatv2ByWeight | Kernel::Gatv2EdgeGrad) && !self.has(Flag::Edges);
         let incomplete = of_no_attributes || edges_missing || scaled_apart;
         !(incomplete || positions_unused || biased_sum || both_transposed)
+            && (self.spec().file != "reduce" || self.reduces())
+    }
+
+    /// Whether a kernel of statistics is ever asked for this set of them, and for what goes with it.
+    fn reduces(self) -> bool {
+        let extremes = self.has(Flag::Minimum) || self.has(Flag::Maximum);
+        let alone = self.has(Flag::Product) || self.has(Flag::Softmax);
+        let several = self.has(Flag::Sums) || extremes;
+        let set = if alone {
+            !several && !self.has(Flag::Squares) && self.has(Flag::Product) != self.has(Flag::Softmax)
+        } else {
+            several && (self.has(Flag::Sums) || !self.has(Flag::Squares))
+        };
+        let kept = self.has(Flag::Squares) || extremes || alone;
+        let backward = self.kernel != Kernel::ReduceBackward
+            || (self.has(Flag::Arguments) == extremes && self.has(Flag::Own) == (self.has(Flag::Squares) || alone));
+        set && backward && (kept || !self.has(Flag::Keep)) && (self.has(Flag::Softmax) || !self.has(Flag::Slope))
     }
 }
 

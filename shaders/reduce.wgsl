@@ -1,0 +1,642 @@
+// Statistics over neighbours. Several in one pass: sum, mean, minimum, maximum, variance, deviation. By themselves:
+// product, and sum weighted by a softmax.
+//
+//   offsets [rows + 1], columns [edges]   compressed rows, from `first row` and `edge_base` on
+//   positions [edges]                     where an edge of the transpose stands in edge order
+//   temperature [1]                       t of the softmax
+//   x [columns, x_stride chunks]
+//   out, g [rows, statistics]             side by side, each from its `_at` on; NO_EDGE for those not asked for
+//   kept [rows, kept_stride], parts of kept_part each:
+//     SQUARES mean | MINIMUM its edge | MAXIMUM its edge | PRODUCT product of what is not 0, number of zeros
+//     | SOFTMAX logsumexp
+//   coefficients [rows, stride], parts of `part` each:
+//     SUMS a | SQUARES b | MINIMUM its gradient | MAXIMUM its gradient | PRODUCT c, d | SOFTMAX g, logsumexp, out
+//
+// FORWARD: `lanes` threads a row, each takes every lanes-th chunk of 4 features and runs over the edges, 4 loads in
+// flight.
+// BACKWARD, rows = sources, laid out alike: out_j = sum over edges k of a_i + b_i x_j + (gradients of i whose edge is
+// k).
+//   PRODUCT: sum of c_i / x_j, or of d_i where x_j = 0.
+//   SOFTMAX, w = exp(t x_j - logsumexp_i): sum of g_i w (1 + t (x_j - out_i)); slope_j = sum of g_i w (x_j - out_i)^2.
+// COEFFICIENTS, a number a thread, makes what a destination sends to all of its sources.
+// Rows of more than `segment` edges are left out and done as SEGMENTED tasks, (first, last) edge each, into partial
+// results that MERGE (forward) and spmm.wgsl's MERGE (backward) combine in order.
+// A chunk is a single number where F is no multiple of 4 and several statistics stand side by side.
+//
+// Bytes an edge: 4 (column) + 4 F (row of x). Backward 4 + 4 F for each of a and b, 4 (position) + 4 F an extreme, and
+// 4 F where it matches; 4 + 8 F a product, 4 + 12 F a softmax.
+// Bytes a row: 4 + 4 F a statistic and a part kept; COEFFICIENTS 4 F a statistic and a part.
+// Source: the family of reductions in "On Efficient Scaling of GNNs via IO-Aware Layers Implementations" (ICML 2026);
+// the softmax after "Online normalizer calculation for softmax" (Milakov, Gimelshein, 2018).
+
+#param tasks: u32
+#ifdef COEFFICIENTS
+#param features: u32
+#param g_stride: u32
+#param stride: u32
+#param part: u32
+#else
+#param chunks: u32
+#endif
+#ifndef MERGE
+#ifndef COEFFICIENTS
+#param edge_base: u32
+#param x_stride: u32
+#param lanes_log2: u32
+#param segment: u32
+#ifdef SEGMENTED
+#read segments: array<vec2<u32>>
+#else
+#read offsets: array<u32>
+#endif
+#read columns: array<u32>
+#endif
+#endif
+
+#ifndef BACKWARD
+#param sum_at: u32
+#param mean_at: u32
+#param var_at: u32
+#param std_at: u32
+#param minimum_at: u32
+#param maximum_at: u32
+#param kept_stride: u32
+#ifndef COEFFICIENTS
+#param out_stride: u32
+#param out_first: u32
+#param kept_part: u32
+#endif
+#endif
+
+#ifdef FORWARD
+#read x: array<Chunk>
+#ifdef SOFTMAX
+#read temperature: array<f32>
+#endif
+#ifdef SEGMENTED
+#param partial_stride: u32
+#write partials: array<Words>
+#else
+#write out: array<Chunk>
+#ifdef KEEP
+#write kept: array<Words>
+#endif
+#endif
+#endif
+
+#ifdef MERGE
+#param partial_stride: u32
+#read offsets: array<u32>
+#read heavy: array<vec4<u32>>
+#read partials: array<Words>
+#write out: array<Chunk>
+#ifdef KEEP
+#write kept: array<Words>
+#endif
+#endif
+
+#ifdef COEFFICIENTS
+#ifdef SUMS
+#read offsets: array<u32>
+#endif
+#read g: array<f32>
+#ifdef SQUARES
+#read out: array<f32>
+#read kept: array<u32>
+#endif
+#ifdef PRODUCT
+#read kept: array<u32>
+#endif
+#ifdef SOFTMAX
+#read out: array<f32>
+#read kept: array<u32>
+#endif
+#write coefficients: array<f32>
+#endif
+
+#ifdef BACKWARD
+#param stride: u32
+#param part: u32
+#param out_stride: u32
+#param out_first: u32
+#read coefficients: array<Chunk>
+#ifdef SOFTMAX
+#read temperature: array<f32>
+#endif
+#ifdef OWN
+#param x_first: u32
+#read x: array<Chunk>
+#ifdef SEGMENTED
+#read segment_rows: array<u32>
+#endif
+#endif
+#ifdef ARGUMENTS
+#param arguments_stride: u32
+#param arguments_first: u32
+#param arguments_part: u32
+#read positions: array<u32>
+#read arguments: array<Words>
+#endif
+#write out: array<Chunk>
+#ifdef SLOPE
+#write slope: array<Chunk>
+#endif
+#endif
+
+#ifndef MERGE
+#ifndef COEFFICIENTS
+// The edges of a task, which is_mine.
+fn edges_of(task: u32) -> vec2<u32> {
+#ifdef SEGMENTED
+    return segments[task] - p.edge_base;
+#else
+    return vec2<u32>(offsets[task], offsets[task + 1u]) - p.edge_base;
+#endif
+}
+
+// Whether this launch does the task.
+fn is_mine(task: u32) -> bool {
+    if task >= p.tasks {
+        return false;
+    }
+#ifdef SEGMENTED
+    return true;
+#else
+    return offsets[task + 1u] - offsets[task] <= p.segment;
+#endif
+}
+#endif
+#endif
+
+#ifndef BACKWARD
+#ifndef COEFFICIENTS
+// What is known of the edges so far, for one chunk of features.
+struct State {
+#ifdef SUMS
+    sum: Chunk,
+#endif
+#ifdef SQUARES
+    square: Chunk,
+#endif
+#ifdef MINIMUM
+    minimum: Chunk,
+#ifdef KEEP
+    minimum_edge: Words,
+#endif
+#endif
+#ifdef MAXIMUM
+    maximum: Chunk,
+#ifdef KEEP
+    maximum_edge: Words,
+#endif
+#endif
+#ifdef PRODUCT
+    product: Chunk, // of what is not 0
+    zeros: Chunk,
+#endif
+#ifdef SOFTMAX
+    peak: Chunk, // the largest exponent; the sums are relative to it
+    weight: Chunk,
+    weighted: Chunk,
+#endif
+}
+
+// Adds later edges to earlier ones, which win where they are equal. A NaN wins over what is none.
+fn combine(a: State, b: State) -> State {
+    var s = a;
+#ifdef SUMS
+    s.sum += b.sum;
+#endif
+#ifdef SQUARES
+    s.square += b.square;
+#endif
+#ifdef MINIMUM
+    let below = (b.minimum < a.minimum) | ((b.minimum != b.minimum) & (a.minimum == a.minimum));
+    s.minimum = select(a.minimum, b.minimum, below);
+#ifdef KEEP
+    s.minimum_edge = select(a.minimum_edge, b.minimum_edge, below);
+#endif
+#endif
+#ifdef MAXIMUM
+    let above = (b.maximum > a.maximum) | ((b.maximum != b.maximum) & (a.maximum == a.maximum));
+    s.maximum = select(a.maximum, b.maximum, above);
+#ifdef KEEP
+    s.maximum_edge = select(a.maximum_edge, b.maximum_edge, above);
+#endif
+#endif
+#ifdef PRODUCT
+    s.product *= b.product;
+    s.zeros += b.zeros;
+#endif
+#ifdef SOFTMAX
+    s.peak = max(a.peak, b.peak);
+    let scale_a = exp(a.peak - s.peak);
+    let scale_b = exp(b.peak - s.peak);
+    s.weight = a.weight * scale_a + b.weight * scale_b;
+    s.weighted = a.weighted * scale_a + b.weighted * scale_b;
+#endif
+    return s;
+}
+
+#ifndef SEGMENTED
+// Writes the statistics of a row of `count` edges; `s` is zero if there are none.
+fn store(row: u32, chunk: u32, s: State, count: u32) {
+    let at = row * p.out_stride + p.out_first + chunk;
+#ifdef KEEP
+    var kept_at = row * p.kept_stride + p.out_first + chunk;
+#endif
+#ifdef SUMS
+    if p.sum_at != NO_EDGE {
+        out[at + p.sum_at] = s.sum;
+    }
+    let divisor = f32(max(count, 1u));
+    let mean = s.sum / divisor;
+    if p.mean_at != NO_EDGE {
+        out[at + p.mean_at] = mean;
+    }
+#ifdef SQUARES
+    let variance = s.square / divisor - mean * mean;
+    if p.var_at != NO_EDGE {
+        out[at + p.var_at] = variance;
+    }
+    if p.std_at != NO_EDGE {
+        // Not `variance > limit`, which would turn NaN into 0 and hide it.
+        let small = variance <= Chunk(1e-5);
+        out[at + p.std_at] = select(sqrt(select(variance, Chunk(1.0), small)), Chunk(), small);
+    }
+#ifdef KEEP
+    kept[kept_at] = bitcast<Words>(mean);
+    kept_at += p.kept_part;
+#endif
+#endif
+#endif
+#ifdef MINIMUM
+    out[at + p.minimum_at] = s.minimum;
+#ifdef KEEP
+    kept[kept_at] = select(s.minimum_edge, Words(NO_EDGE), count == 0u);
+    kept_at += p.kept_part;
+#endif
+#endif
+#ifdef MAXIMUM
+    out[at + p.maximum_at] = s.maximum;
+#ifdef KEEP
+    kept[kept_at] = select(s.maximum_edge, Words(NO_EDGE), count == 0u);
+#endif
+#endif
+#ifdef PRODUCT
+    let product = select(s.product, Chunk(1.0), count == 0u);
+    out[at] = select(product, Chunk(), s.zeros > Chunk());
+#ifdef KEEP
+    kept[kept_at] = bitcast<Words>(product);
+    kept[kept_at + p.kept_part] = bitcast<Words>(s.zeros);
+#endif
+#endif
+#ifdef SOFTMAX
+    let weight = select(s.weight, Chunk(1.0), count == 0u);
+    out[at] = s.weighted / weight;
+#ifdef KEEP
+    kept[kept_at] = bitcast<Words>(s.peak + log(weight));
+#endif
+#endif
+}
+#endif
+#endif
+#endif
+
+#ifdef FORWARD
+// The edge at position k of the columns bound, for one chunk of features.
+fn edge(k: u32, chunk: u32) -> State {
+    let value = x[columns[k] * p.x_stride + chunk];
+    var s: State;
+#ifdef SUMS
+    s.sum = value;
+#endif
+#ifdef SQUARES
+    s.square = value * value;
+#endif
+#ifdef MINIMUM
+    s.minimum = value;
+#ifdef KEEP
+    s.minimum_edge = Words(k + p.edge_base);
+#endif
+#endif
+#ifdef MAXIMUM
+    s.maximum = value;
+#ifdef KEEP
+    s.maximum_edge = Words(k + p.edge_base);
+#endif
+#endif
+#ifdef PRODUCT
+    let zero = value == Chunk();
+    s.product = select(value, Chunk(1.0), zero);
+    s.zeros = select(Chunk(), Chunk(1.0), zero);
+#endif
+#ifdef SOFTMAX
+    s.peak = temperature[0] * value;
+    s.weight = Chunk(1.0);
+    s.weighted = value;
+#endif
+    return s;
+}
+
+#ifdef SEGMENTED
+// Writes what is known of a segment: the parts of State, one after the other.
+fn store(task: u32, chunk: u32, s: State, _count: u32) {
+    var at = task * p.partial_stride + chunk;
+#ifdef SUMS
+    partials[at] = bitcast<Words>(s.sum);
+    at += p.chunks;
+#endif
+#ifdef SQUARES
+    partials[at] = bitcast<Words>(s.square);
+    at += p.chunks;
+#endif
+#ifdef MINIMUM
+    partials[at] = bitcast<Words>(s.minimum);
+    at += p.chunks;
+#ifdef KEEP
+    partials[at] = s.minimum_edge;
+    at += p.chunks;
+#endif
+#endif
+#ifdef MAXIMUM
+    partials[at] = bitcast<Words>(s.maximum);
+#ifdef KEEP
+    partials[at + p.chunks] = s.maximum_edge;
+#endif
+#endif
+#ifdef PRODUCT
+    partials[at] = bitcast<Words>(s.product);
+    partials[at + p.chunks] = bitcast<Words>(s.zeros);
+#endif
+#ifdef SOFTMAX
+    partials[at] = bitcast<Words>(s.peak);
+    partials[at + p.chunks] = bitcast<Words>(s.weight);
+    partials[at + 2u * p.chunks] = bitcast<Words>(s.weighted);
+#endif
+}
+#endif
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let lanes = 1u << p.lanes_log2;
+    let task = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
+    if !is_mine(task) {
+        return;
+    }
+    let edges = edges_of(task);
+    for (var chunk = thread & (lanes - 1u); chunk < p.chunks; chunk += lanes) {
+        var s: State;
+        if edges.x < edges.y {
+            s = edge(edges.x, chunk);
+        }
+        var k = edges.x + 1u;
+        for (; k + 4u <= edges.y; k += 4u) {
+            let a = edge(k, chunk);
+            let b = edge(k + 1u, chunk);
+            let c = edge(k + 2u, chunk);
+            let d = edge(k + 3u, chunk);
+            s = combine(s, a);
+            s = combine(s, b);
+            s = combine(s, c);
+            s = combine(s, d);
+        }
+        for (; k < edges.y; k++) {
+            s = combine(s, edge(k, chunk));
+        }
+        store(task, chunk, s, edges.y - edges.x);
+    }
+}
+#endif
+
+#ifdef MERGE
+// What was written of a segment.
+fn of_segment(segment: u32, chunk: u32) -> State {
+    var s: State;
+    var at = segment * p.partial_stride + chunk;
+#ifdef SUMS
+    s.sum = bitcast<Chunk>(partials[at]);
+    at += p.chunks;
+#endif
+#ifdef SQUARES
+    s.square = bitcast<Chunk>(partials[at]);
+    at += p.chunks;
+#endif
+#ifdef MINIMUM
+    s.minimum = bitcast<Chunk>(partials[at]);
+    at += p.chunks;
+#ifdef KEEP
+    s.minimum_edge = partials[at];
+    at += p.chunks;
+#endif
+#endif
+#ifdef MAXIMUM
+    s.maximum = bitcast<Chunk>(partials[at]);
+#ifdef KEEP
+    s.maximum_edge = partials[at + p.chunks];
+#endif
+#endif
+#ifdef PRODUCT
+    s.product = bitcast<Chunk>(partials[at]);
+    s.zeros = bitcast<Chunk>(partials[at + p.chunks]);
+#endif
+#ifdef SOFTMAX
+    s.peak = bitcast<Chunk>(partials[at]);
+    s.weight = bitcast<Chunk>(partials[at + p.chunks]);
+    s.weighted = bitcast<Chunk>(partials[at + 2u * p.chunks]);
+#endif
+    return s;
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let index = group_index(group, groups) * WORKGROUP_SIZE + thread;
+    if index >= p.tasks * p.chunks {
+        return;
+    }
+    let row = heavy[index / p.chunks]; // row, first segment, one past the last
+    let chunk = index % p.chunks;
+    var s = of_segment(row.y, chunk);
+    for (var segment = row.y + 1u; segment < row.z; segment++) {
+        s = combine(s, of_segment(segment, chunk));
+    }
+    store(row.x, chunk, s, offsets[row.x + 1u] - offsets[row.x]);
+}
+#endif
+
+#ifdef COEFFICIENTS
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let index = group_index(group, groups) * WORKGROUP_SIZE + thread;
+    let row = index / p.features;
+    let feature = index % p.features;
+    if row >= p.tasks {
+        return;
+    }
+    let g_at = row * p.g_stride + feature;
+    var at = row * p.stride + feature;
+#ifdef SUMS
+    // Without edges nothing is read of what is written here.
+    let divisor = f32(max(offsets[row + 1u] - offsets[row], 1u));
+    var a = 0.0;
+    if p.sum_at != NO_EDGE {
+        a += g[g_at + p.sum_at];
+    }
+    if p.mean_at != NO_EDGE {
+        a += g[g_at + p.mean_at] / divisor;
+    }
+#ifdef SQUARES
+    var b = 0.0;
+    if p.var_at != NO_EDGE {
+        b += 2.0 * g[g_at + p.var_at] / divisor;
+    }
+    if p.std_at != NO_EDGE {
+        let deviation = out[g_at + p.std_at];
+        b += select(g[g_at + p.std_at] / (divisor * deviation), 0.0, deviation == 0.0);
+    }
+    a -= b * bitcast<f32>(kept[row * p.kept_stride + feature]);
+#endif
+    coefficients[at] = a;
+    at += p.part;
+#ifdef SQUARES
+    coefficients[at] = b;
+    at += p.part;
+#endif
+#endif
+#ifdef MINIMUM
+    coefficients[at] = g[g_at + p.minimum_at];
+    at += p.part;
+#endif
+#ifdef MAXIMUM
+    coefficients[at] = g[g_at + p.maximum_at];
+#endif
+#ifdef PRODUCT
+    let kept_at = row * p.kept_stride + feature;
+    let of_others = g[g_at] * bitcast<f32>(kept[kept_at]);
+    let zeros = bitcast<f32>(kept[kept_at + p.part]);
+    coefficients[at] = select(0.0, of_others, zeros == 0.0);
+    coefficients[at + p.part] = select(0.0, of_others, zeros == 1.0);
+#endif
+#ifdef SOFTMAX
+    coefficients[at] = g[g_at];
+    coefficients[at + p.part] = bitcast<f32>(kept[row * p.kept_stride + feature]);
+    coefficients[at + 2u * p.part] = out[g_at];
+#endif
+}
+#endif
+
+#ifdef BACKWARD
+#ifdef ARGUMENTS
+// The gradient of an extreme where its argument is `edge`, read only there.
+fn of_extreme(argument: Words, edge: u32, at: u32) -> Chunk {
+    let hit = argument == Words(edge);
+    if !any(hit) {
+        return Chunk();
+    }
+    return select(Chunk(), coefficients[at], hit);
+}
+#endif
+
+#ifdef SLOPE
+var<private> slope_so_far: Chunk;
+#endif
+
+// What the edge at position k of the columns bound brings, for one chunk of features; `own` is x of the row.
+fn message(k: u32, chunk: u32, own: Chunk) -> Chunk {
+    let column = columns[k];
+    var at = column * p.stride + chunk;
+    var sum = Chunk();
+#ifdef SUMS
+    sum += coefficients[at];
+    at += p.part;
+#ifdef SQUARES
+    sum += coefficients[at] * own;
+    at += p.part;
+#endif
+#endif
+#ifdef ARGUMENTS
+    let edge = positions[k];
+    var argument = column * p.arguments_stride + p.arguments_first + chunk;
+#ifdef MINIMUM
+    sum += of_extreme(arguments[argument], edge, at);
+    at += p.part;
+    argument += p.arguments_part;
+#endif
+#ifdef MAXIMUM
+    sum += of_extreme(arguments[argument], edge, at);
+#endif
+#endif
+#ifdef PRODUCT
+    let zero = own == Chunk();
+    sum = select(coefficients[at] / select(own, Chunk(1.0), zero), coefficients[at + p.part], zero);
+#endif
+#ifdef SOFTMAX
+    let t = temperature[0];
+    let weighted = coefficients[at] * exp(t * own - coefficients[at + p.part]);
+    let away = own - coefficients[at + 2u * p.part];
+    sum = weighted * (1.0 + t * away);
+#ifdef SLOPE
+    slope_so_far += weighted * away * away;
+#endif
+#endif
+    return sum;
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let lanes = 1u << p.lanes_log2;
+    let task = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
+    if !is_mine(task) {
+        return;
+    }
+    let edges = edges_of(task);
+    for (var chunk = thread & (lanes - 1u); chunk < p.chunks; chunk += lanes) {
+        var own = Chunk();
+#ifdef OWN
+#ifdef SEGMENTED
+        own = x[segment_rows[task] * p.x_stride + p.x_first + chunk];
+#else
+        own = x[task * p.x_stride + p.x_first + chunk];
+#endif
+#endif
+        var sum = Chunk();
+#ifdef SLOPE
+        slope_so_far = Chunk();
+#endif
+        var k = edges.x;
+        for (; k + 4u <= edges.y; k += 4u) {
+            let a = message(k, chunk, own);
+            let b = message(k + 1u, chunk, own);
+            let c = message(k + 2u, chunk, own);
+            let d = message(k + 3u, chunk, own);
+            sum += a;
+            sum += b;
+            sum += c;
+            sum += d;
+        }
+        for (; k < edges.y; k++) {
+            sum += message(k, chunk, own);
+        }
+        out[task * p.out_stride + p.out_first + chunk] = sum;
+#ifdef SLOPE
+        slope[task * p.out_stride + p.out_first + chunk] = slope_so_far;
+#endif
+    }
+}
+#endif

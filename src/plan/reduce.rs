@@ -1,0 +1,62 @@
+use std::fmt;
+
+use super::{Capabilities, SpmmPlan};
+
+/// The layout of a [`crate::backend::kernels::Reduce`]: lanes across the features, edges in sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReducePlan {
+    /// Numbers that a thread reads at once: 4, or 1 where outputs side by side do not start at multiples of 16 bytes.
+    pub chunk: u32,
+    /// Threads that work on one row (or one segment of it), a power of two.
+    pub lanes: u32,
+    /// Rows with more edges are cut into segments of this many, reduced apart and merged in order.
+    pub segment: u32,
+}
+
+impl ReducePlan {
+    /// Plans a reduction of `features` columns over rows of `offsets` to `outputs` numbers each.
+    pub fn new(offsets: &[u32], features: usize, outputs: usize, caps: &Capabilities) -> Self {
+        let chunk = Self::chunk(features, outputs);
+        let lanes = (features as u32).div_ceil(chunk).next_power_of_two().min(caps.workgroup_size.min(64));
+        Self { chunk, lanes, segment: SpmmPlan::segment_bound(offsets, lanes, caps) }
+    }
+
+    /// Numbers that a thread reads at once.
+    pub(crate) fn chunk(features: usize, outputs: usize) -> u32 {
+        if features.is_multiple_of(4) || (outputs == 1 && features > 1) { 4 } else { 1 }
+    }
+}
+
+impl fmt::Display for ReducePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} lanes of {} numbers a row, rows cut past {} edges", self.lanes, self.chunk, self.segment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_fit_the_width_and_regular_rows_are_not_cut() {
+        let caps = Capabilities {
+            max_binding_bytes: 1 << 27,
+            max_buffer_bytes: 1 << 28,
+            workgroup_size: 256,
+            concurrent_workgroups: 64,
+        };
+        let offsets: Vec<u32> = (0..=1000).map(|i| i * 300).collect();
+        let lanes = |features, outputs| {
+            let plan = ReducePlan::new(&offsets, features, outputs, &caps);
+            assert!(plan.segment >= 300, "{plan}");
+            (plan.chunk, plan.lanes)
+        };
+        assert_eq!(lanes(16, 4), (4, 4));
+        assert_eq!(lanes(16, 1), (4, 4));
+        assert_eq!(lanes(7, 1), (4, 2));
+        assert_eq!(lanes(7, 2), (1, 8));
+        assert_eq!(lanes(1, 1), (1, 1));
+        assert_eq!(lanes(1000, 3), (4, 64));
+        assert!(ReducePlan::new(&[0], 0, 1, &caps).lanes.is_power_of_two());
+    }
+}
