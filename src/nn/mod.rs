@@ -1,7 +1,7 @@
 //! Layers, models, optimisers, training and checkpoints.
 //!
 //! - [`Features`]: what a layer takes, dense or sparse.
-//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`GatV2Conv`]: layers with PyTorch Geometric's formulas and parameter names.
+//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`GatConv`], [`GatV2Conv`]: layers with PyTorch Geometric's formulas and parameter names.
 //! - [`Gnn`]: a stack of them, from a [`GnnBuilder`].
 //! - [`Adam`]: the optimiser; [`Trainer`]: full-batch training; [`checkpoint`]: weights in files.
 
@@ -10,6 +10,7 @@ pub mod checkpoint;
 mod conv;
 mod error;
 mod features;
+mod gat;
 mod gatv2;
 mod gcn;
 mod gin;
@@ -25,6 +26,7 @@ pub use attention::GatOptions;
 pub use conv::{Conv, ConvInput};
 pub use error::NnError;
 pub use features::{FeatureInput, Features};
+pub use gat::GatConv;
 pub use gatv2::GatV2Conv;
 pub use gcn::{GcnConv, GcnOptions};
 pub use gin::{GinConv, GineConv};

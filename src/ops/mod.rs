@@ -5,8 +5,10 @@
 
 mod activation;
 mod arithmetic;
+mod attention;
 mod dropout;
 mod error;
+mod gat;
 mod gather;
 mod gatv2;
 mod gine;
@@ -19,10 +21,12 @@ mod tape;
 
 pub use activation::activation;
 pub use arithmetic::{add, add_row, head_rows, scale_add};
+pub use attention::{AttentionOptions, EdgeAttention};
 pub use dropout::{dropout, dropout_sparse};
 pub use error::OpError;
+pub use gat::{gat, gat_with_plans};
 pub use gather::{RowSelection, gather_edges, gather_rows, loop_attributes, scatter_rows};
-pub use gatv2::{AttentionOptions, EdgeAttention, gatv2, gatv2_with_plans};
+pub use gatv2::{gatv2, gatv2_with_plans};
 pub use gine::gine;
 pub use linear::{linear, transpose};
 pub use loss::{ClassTargets, MultiTargets, binary_cross_entropy, cross_entropy};

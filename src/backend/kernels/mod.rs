@@ -4,6 +4,7 @@
 //! order that depends on nothing but the shapes and the plan, so that two runs on one device give the same bits.
 
 mod elementwise;
+mod gat;
 mod gather;
 mod gatv2;
 mod gine;
@@ -16,6 +17,7 @@ mod sddmm;
 mod spmm;
 
 pub use elementwise::{ElementwiseKernels, Unary};
+pub use gat::{Gat, GatBackward, GatKernels};
 pub use gather::GatherKernels;
 pub use gatv2::{EdgeTerm, Gatv2, Gatv2Backward, Gatv2Kernels};
 pub use gine::{GineBackward, GineForward, GineKernels};

@@ -10,6 +10,9 @@ pub(super) enum Kernel {
     AddRow,
     Adam,
     Argmax,
+    AttentionMerge,
+    AttentionNodes,
+    AttentionWeights,
     BinaryCrossEntropy,
     ColumnSums,
     Copy,
@@ -17,15 +20,17 @@ pub(super) enum Kernel {
     Dropout,
     DropoutSparse,
     Fill,
+    GatByDestination,
+    GatBySource,
+    GatByWeight,
+    GatEdgeGrad,
+    GatForward,
     Gather,
     Gatv2ByDestination,
     Gatv2BySource,
     Gatv2ByWeight,
     Gatv2EdgeGrad,
     Gatv2Forward,
-    Gatv2Merge,
-    Gatv2Nodes,
-    Gatv2Weights,
     Gemm,
     GineBackward,
     GineForward,
@@ -110,6 +115,9 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::AddRow, "elementwise", Some("ADD_ROW"), &[]),
     spec(Kernel::Adam, "optim", None, &[Flag::Decoupled]),
     spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
+    spec(Kernel::AttentionMerge, "attention", Some("MERGE"), &[]),
+    spec(Kernel::AttentionNodes, "attention", Some("NODES"), &[]),
+    spec(Kernel::AttentionWeights, "attention", Some("WEIGHTS"), &[Flag::Edges, Flag::Dropout]),
     spec(Kernel::BinaryCrossEntropy, "loss", Some("BINARY_CROSS_ENTROPY"), &[]),
     spec(Kernel::ColumnSums, "linear", Some("COLUMN_SUMS"), &[Flag::Accumulate]),
     spec(Kernel::Copy, "gather", Some("COPY"), &[Flag::Scalar]),
@@ -117,15 +125,17 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[]),
     spec(Kernel::DropoutSparse, "elementwise", Some("DROPOUT_SPARSE"), &[]),
     spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
+    spec(Kernel::GatByDestination, "gat", Some("BY_DESTINATION"), ATTENTION),
+    spec(Kernel::GatBySource, "gat", Some("BY_SOURCE"), ATTENTION),
+    spec(Kernel::GatByWeight, "gat", Some("BY_WEIGHT"), ATTENTION),
+    spec(Kernel::GatEdgeGrad, "gat", Some("EDGE_GRAD"), ATTENTION),
+    spec(Kernel::GatForward, "gat", Some("FORWARD"), ATTENTION),
     spec(Kernel::Gather, "gather", Some("GATHER"), &[Flag::Scalar]),
     spec(Kernel::Gatv2ByDestination, "gatv2", Some("BY_DESTINATION"), ATTENTION),
     spec(Kernel::Gatv2BySource, "gatv2", Some("BY_SOURCE"), ATTENTION),
     spec(Kernel::Gatv2ByWeight, "gatv2", Some("BY_WEIGHT"), ATTENTION),
     spec(Kernel::Gatv2EdgeGrad, "gatv2", Some("EDGE_GRAD"), ATTENTION),
     spec(Kernel::Gatv2Forward, "gatv2", Some("FORWARD"), ATTENTION),
-    spec(Kernel::Gatv2Merge, "gatv2", Some("MERGE"), &[]),
-    spec(Kernel::Gatv2Nodes, "gatv2", Some("NODES"), &[]),
-    spec(Kernel::Gatv2Weights, "gatv2", Some("WEIGHTS"), &[Flag::Edges, Flag::Dropout]),
     Spec {
         constant: Some(("COLUMNS_PER_THREAD", &[1, 4])),
         ..spec(
@@ -278,8 +288,8 @@ impl Variant {
         let positions_unused = self.has(Flag::Permuted) && !self.has(Flag::Weighted);
         let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
         let both_transposed = self.has(Flag::TransposeA) && self.has(Flag::TransposeB);
-        let edges_missing =
-            matches!(self.kernel, Kernel::Gatv2ByWeight | Kernel::Gatv2EdgeGrad) && !self.has(Flag::Edges);
+        let of_edges = [Kernel::GatByWeight, Kernel::GatEdgeGrad, Kernel::Gatv2ByWeight, Kernel::Gatv2EdgeGrad];
+        let edges_missing = of_edges.contains(&self.kernel) && !self.has(Flag::Edges);
         !(edges_missing || scaled_apart || positions_unused || biased_sum || both_transposed)
     }
 }
