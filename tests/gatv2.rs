@@ -54,7 +54,7 @@ impl Case {
             let plan = AttentionPlan::new(offsets, self.heads, self.channels, device.capabilities());
             AttentionPlan { segment: self.segment.unwrap_or(plan.segment), ..plan }
         });
-        let out = ops::gatv2_with_plans(&tape, &graph, &vars[0], &vars[1], &vars[2], edge, options, plans).unwrap();
+        let out = ops::gatv2_with_plans(&tape, &graph, [&vars[0], &vars[1]], &vars[2], edge, options, plans).unwrap();
         let mut results = vec![read(out.tensor())];
         let upstream = Tensor::from_matrix(device, &random(graph.num_dst(), features, 9), "upstream").unwrap();
         let gradients = tape.backward_from(&out, upstream).unwrap();
@@ -155,6 +155,6 @@ fn attention_that_does_not_fit_a_binding_is_refused_wgpu() {
     let tape = Tape::inference(&device);
     let (x, att) = (leaf(&tape, &random(2_000, 32, 1)), leaf(&tape, &random(1, 32, 2)));
     let options = AttentionOptions { heads: 4, ..Default::default() };
-    let error = ops::gatv2(&tape, &graph, &x, &x, &att, None, options).unwrap_err().to_string();
+    let error = ops::gatv2(&tape, &graph, [&x, &x], &att, None, options).unwrap_err().to_string();
     assert!(error.contains("256000") && error.contains("131072"), "{error}");
 }

@@ -17,8 +17,9 @@ use hopwise::{
     backend::{Device, DeviceGraph, Tensor, kernels::Statistic},
     graph::{EdgeList, Graph},
     nn::{
-        Aggregation, ChebConv, Conv, ConvInput, FeatureInput, Features, GatOptions, GatV2Conv, GcnConv, GcnOptions,
-        GinConv, GineConv, Initializer, Laplacian, SageConv, SageOptions, SgConv, TransformerConv, TransformerOptions,
+        Aggregation, ChebConv, Conv, ConvInput, FeatureInput, Features, GatConv, GatOptions, GatV2Conv, GcnConv,
+        GcnOptions, GinConv, GineConv, Initializer, Laplacian, SageConv, SageOptions, SgConv, TransformerConv,
+        TransformerOptions,
     },
     ops::{self, SpmmInput, Tape, Var},
     plan::{Capabilities, Mapping, ReducePlan, SpmmPlan},
@@ -71,7 +72,7 @@ fn run_all(backend: &str) {
     }
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
     // The committed vectors alone have this many for the layers that exist.
-    assert!(passed.len() >= 117, "only {} cases ran: {passed:?}", passed.len());
+    assert!(passed.len() >= 133, "only {} cases ran: {passed:?}", passed.len());
 }
 
 enum Outcome {
@@ -222,6 +223,9 @@ impl Case {
                 Box::new(TransformerConv::new(&mut init, in_width, width("out_channels"), options).unwrap())
             }
             "SGConv" => Box::new(SgConv::new(&mut init, in_width, out_width, width("K") as u32).unwrap()),
+            "GATConv" => {
+                Box::new(GatConv::new(&mut init, in_width, width("out_channels"), self.gat_options()).unwrap())
+            }
             "GATv2Conv" => {
                 Box::new(GatV2Conv::new(&mut init, in_width, width("out_channels"), self.gat_options()).unwrap())
             }

@@ -13,7 +13,10 @@ use hopwise::{
     },
     graph::{EdgeList, Graph},
     nn::{Adam, AdamOptions, Initializer, Linear, Module},
-    ops::{self, AttentionInput, ClassTargets, MultiTargets, RowSelection, SpmmInput, Tape, Var},
+    ops::{
+        self, AttentionInput, AttentionOptions, ClassTargets, EdgeAttention, MultiTargets, RowSelection, SpmmInput,
+        Tape, Var,
+    },
     plan::{Capabilities, SpmmPlan},
 };
 use support::{leaf, random, read};
@@ -42,7 +45,9 @@ fn check(what: &str, inputs: &[Matrix], f: impl Fn(&Tape, &[Var]) -> Var) {
 
 fn check_on(device: &Device, what: &str, inputs: &[Matrix], f: &impl Fn(&Tape, &[Var]) -> Var) {
     let evaluate = |inputs: &[Matrix]| {
-        let tape = Tape::recording(device);
+        // The same masks for every evaluation.
+        let state = ops::StepState::new(device, 3).unwrap();
+        let tape = Tape::training(device, &state);
         let vars: Vec<Var> = inputs.iter().map(|m| leaf(&tape, m)).collect();
         let out = f(&tape, &vars);
         (tape, vars, out)
@@ -213,6 +218,34 @@ fn products_and_softmax_sums_over_neighbours() {
             ops::softmax_aggregation(tape, &graph, &v[0], &v[1]).unwrap()
         });
     }
+}
+
+#[test]
+fn attention() {
+    let edges = EdgeList::new(6, 4, vec![0, 5, 5, 2, 3, 3, 1, 4], vec![0, 0, 0, 1, 1, 3, 3, 0]).unwrap();
+    let graph = Arc::new(Graph::from_edges(&edges));
+    for dropout in [0.0, 0.4] {
+        let options = AttentionOptions { heads: 2, negative_slope: 0.3, dropout };
+        let inputs = [random(6, 6, 1), random(4, 6, 2), random(1, 6, 3), random(8, 3, 4), random(6, 3, 5)];
+        check(&format!("gatv2, dropout {dropout}"), &inputs, |tape, v| {
+            let graph = DeviceGraph::new(tape.device(), graph.clone());
+            let edge = EdgeAttention { attr: &v[3], weight: &v[4] };
+            ops::gatv2(tape, &graph, [&v[0], &v[1]], &v[2], Some(edge), options).unwrap()
+        });
+        // Scores away from the kink, so that differences do not straddle it.
+        let mut source = random(6, 2, 2);
+        source.data_mut().iter_mut().for_each(|v| *v += 3.0 * v.signum());
+        let inputs = [random(6, 6, 1), source, random(4, 2, 3), random(8, 3, 4), random(2, 3, 5)];
+        check(&format!("gat, dropout {dropout}"), &inputs, |tape, v| {
+            let graph = DeviceGraph::new(tape.device(), graph.clone());
+            let edge = EdgeAttention { attr: &v[3], weight: &v[4] };
+            ops::gat(tape, &graph, &v[0], [&v[1], &v[2]], Some(edge), options).unwrap()
+        });
+    }
+    check("loop_attributes", &[random(8, 3, 1)], |tape, v| {
+        let graph = DeviceGraph::new(tape.device(), graph.clone());
+        ops::loop_attributes(tape, &v[0], &graph.with_self_loops().unwrap()).unwrap()
+    });
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use super::{
     BackendError, Buffer, Device, DeviceGraph, DeviceInfo, Direction, Indices, MemoryStats, ReadFuture, Tensor,
     kernels::{
-        AdamUpdate, Attention, DropoutMask, Gate, GateBackward, Gatv2, Gatv2Backward, Gemm, GineBackward, GineForward,
-        Ingredients, Reduce, ReduceCoefficients, ReduceGradient, Sddmm, Spmm, Statistic, TransformerBackward,
-        TransformerForward, Unary,
+        AdamUpdate, Attention, DropoutMask, EdgeTerm, Gat, GatBackward, Gate, GateBackward, Gatv2, Gatv2Backward, Gemm,
+        GineBackward, GineForward, Ingredients, Reduce, ReduceCoefficients, ReduceGradient, Sddmm, Spmm, Statistic,
+        TransformerBackward, TransformerForward, Unary,
     },
 };
 use crate::plan::{AttentionPlan, Capabilities, ReducePlan, TransformerPlan};
@@ -452,6 +452,43 @@ impl Device {
         unsafe { self.backend().scatter_rows(x, rows, out) }
     }
 
+    /// Runs [`Gat`]; see [`GatKernels::gat`](super::kernels::GatKernels::gat).
+    ///
+    /// # Errors
+    /// If a shape does not fit the graph or the heads, or what the device reports.
+    pub fn gat(&self, args: &Gat<'_>, h: &Tensor, logsumexp: &Tensor) -> Checked {
+        let check = self.check("gat");
+        check.gat(args)?;
+        check.tensor("the output", h, [args.graph.num_dst(), args.z.cols()])?;
+        check.tensor("the logarithms", logsumexp, args.destination.shape())?;
+        // SAFETY: every shape fits the graph, which was validated when it was built, and the heads; every buffer holds more words than the
+        // step's state has.
+        unsafe { self.backend().gat(args, h, logsumexp) }
+    }
+
+    /// Runs [`GatBackward`].
+    ///
+    /// # Errors
+    /// If a shape does not fit the graph or the heads, or what the device reports.
+    pub fn gat_grad(&self, args: &GatBackward<'_>) -> Checked {
+        let check = self.check("gat_grad");
+        let forward = args.forward;
+        check.gat(forward)?;
+        check.attention_plan(args.plan_by_source)?;
+        check.alike([forward.graph.num_dst(), forward.z.cols()], &[("h", args.h), ("the gradient", args.g)])?;
+        check.alike(
+            forward.destination.shape(),
+            &[("the logarithms", args.logsumexp), ("grad_destination", args.grad_destination)],
+        )?;
+        check.tensor("grad_z", args.grad_z, forward.z.shape())?;
+        check.tensor("grad_source", args.grad_source, forward.source.shape())?;
+        let ranges = forward.plan.ranges(forward.graph.num_edges());
+        check.edge_grads(forward.edge.as_ref(), ranges, args.grad_attr, args.grad_weight)?;
+        // SAFETY: every shape fits the graph, which was validated when it was built, and the heads; every buffer holds more words than the
+        // step's state has.
+        unsafe { self.backend().gat_grad(args) }
+    }
+
     /// Runs [`Gatv2`]; see [`Gatv2Kernels::gatv2`](super::kernels::Gatv2Kernels::gatv2).
     ///
     /// # Errors
@@ -481,13 +518,8 @@ impl Device {
         )?;
         check.tensor("the logarithms", args.logsumexp, [forward.r.rows(), forward.heads])?;
         check.tensor("grad_l", args.grad_l, forward.l.shape())?;
-        let edge_grads = args.grad_attr.is_some() || args.grad_weight.is_some();
-        check.argument("gradients of edges", edge_grads && forward.edge.is_none(), "asked for", "edge attributes")?;
-        if let Some(edge) = &forward.edge {
-            check.maybe("the gradient of the edge attributes", args.grad_attr, edge.attr.shape())?;
-            let ranges = forward.plan.ranges(forward.graph.num_edges());
-            check.maybe("the gradient of the edge weight", args.grad_weight, [ranges, edge.weight.words()])?;
-        }
+        let ranges = forward.plan.ranges(forward.graph.num_edges());
+        check.edge_grads(forward.edge.as_ref(), ranges, args.grad_attr, args.grad_weight)?;
         // SAFETY: every shape fits the graph, which was validated when it was built, and the heads; every buffer holds more words than the
         // step's state has.
         unsafe { self.backend().gatv2_grad(args) }
@@ -624,7 +656,7 @@ impl Device {
     /// If a shape or the plan does not fit, or what the device reports.
     pub fn transformer(&self, args: &TransformerForward<'_>) -> Checked {
         let check = self.check("transformer");
-        check.attention(&args.input)?;
+        check.transformer(&args.input)?;
         check.transformer_plan(&args.input, args.plan)?;
         check.tensor("the output", args.out, args.input.q.shape())?;
         check.tensor("the log-sum-exp", args.logsumexp, [args.out.rows(), args.input.heads])?;
@@ -639,7 +671,7 @@ impl Device {
     pub fn transformer_grad(&self, args: &TransformerBackward<'_>) -> Checked {
         let check = self.check("transformer_grad");
         let input = &args.input;
-        check.attention(input)?;
+        check.transformer(input)?;
         check.transformer_plan(input, args.plan)?;
         check.transformer_plan(input, args.transposed_plan)?;
         let of_destinations =
@@ -773,7 +805,7 @@ impl Check<'_> {
     }
 
     /// What attention is computed from.
-    fn attention(&self, args: &Attention<'_>) -> Checked {
+    fn transformer(&self, args: &Attention<'_>) -> Checked {
         self.graph(args.graph)?;
         self.heads(args.heads, args.k.cols())?;
         let (num_dst, num_src) = (args.graph.num_dst(), args.graph.num_src());
@@ -793,20 +825,55 @@ impl Check<'_> {
         self.argument("edges a segment", plan.segment == 0, 0, "at least 1")
     }
 
-    /// What GATv2 takes.
-    fn gatv2(&self, args: &Gatv2<'_>) -> Checked {
-        self.graph(args.graph)?;
-        let features = args.l.cols();
-        let wrong = args.heads == 0 || features == 0 || !features.is_multiple_of(args.heads);
-        self.argument("the number of heads", wrong, args.heads, format_args!("a divisor of {features} features"))?;
-        self.tensor("l", args.l, [args.graph.num_src(), features])?;
-        self.tensor("r", args.r, [args.graph.num_dst(), features])?;
-        self.tensor("att", args.att, [1, features])?;
-        if let Some(edge) = &args.edge {
-            self.tensor("the edge attributes", edge.attr, [args.graph.num_edges(), edge.attr.cols().max(1)])?;
-            self.tensor("the edge weight", edge.weight, [features, edge.attr.cols()])?;
+    /// What all attention takes: features that are summed, which heads divide, and edges with a weight of `weight_rows` rows.
+    fn attention(
+        &self,
+        graph: &DeviceGraph,
+        heads: usize,
+        values: &Tensor,
+        edge: Option<&EdgeTerm<'_>>,
+        weight_rows: usize,
+        plan: &AttentionPlan,
+    ) -> Checked {
+        self.graph(graph)?;
+        let features = values.cols();
+        let wrong = heads == 0 || features == 0 || !features.is_multiple_of(heads);
+        self.argument("the number of heads", wrong, heads, format_args!("a divisor of {features} features"))?;
+        self.tensor("the features", values, [graph.num_src(), features])?;
+        if let Some(edge) = edge {
+            self.tensor("the edge attributes", edge.attr, [graph.num_edges(), edge.attr.cols().max(1)])?;
+            self.tensor("the edge weight", edge.weight, [weight_rows, edge.attr.cols()])?;
         }
-        self.attention_plan(args.plan)
+        self.attention_plan(plan)
+    }
+
+    fn gatv2(&self, args: &Gatv2<'_>) -> Checked {
+        let features = args.l.cols();
+        self.attention(args.graph, args.heads, args.l, args.edge.as_ref(), features, args.plan)?;
+        self.tensor("r", args.r, [args.graph.num_dst(), features])?;
+        self.tensor("att", args.att, [1, features])
+    }
+
+    fn gat(&self, args: &Gat<'_>) -> Checked {
+        self.attention(args.graph, args.heads, args.z, args.edge.as_ref(), args.heads, args.plan)?;
+        self.tensor("the scores of sources", args.source, [args.graph.num_src(), args.heads])?;
+        self.tensor("the scores of destinations", args.destination, [args.graph.num_dst(), args.heads])
+    }
+
+    /// The gradients of edge attributes and of their weight, where they are asked for.
+    fn edge_grads(
+        &self,
+        edge: Option<&EdgeTerm<'_>>,
+        ranges: usize,
+        grad_attr: Option<&Tensor>,
+        grad_weight: Option<&Tensor>,
+    ) -> Checked {
+        let Some(edge) = edge else {
+            let asked = grad_attr.is_some() || grad_weight.is_some();
+            return self.argument("gradients of edges", asked, "asked for", "edge attributes");
+        };
+        self.maybe("the gradient of the edge attributes", grad_attr, edge.attr.shape())?;
+        self.maybe("the gradient of the edge weight", grad_weight, [ranges, edge.weight.words()])
     }
 
     fn attention_plan(&self, plan: &AttentionPlan) -> Checked {

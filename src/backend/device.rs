@@ -12,6 +12,7 @@ pub type ReadFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<u32>, BackendEr
 pub trait Backend:
     Memory
     + kernels::ElementwiseKernels
+    + kernels::GatKernels
     + kernels::GateKernels
     + kernels::GatherKernels
     + kernels::Gatv2Kernels

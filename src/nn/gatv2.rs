@@ -59,7 +59,7 @@ impl Conv for GatV2Conv {
         };
         let edge_weight = self.lin_edge.as_ref().map(|lin| lin.weight.on(tape));
         let edge = attr.as_ref().zip(edge_weight.as_ref()).map(|(attr, weight)| EdgeAttention { attr, weight });
-        let out = ops::gatv2(tape, &graph, &l, &r, &self.att.on(tape), edge, self.options.attention())?;
+        let out = ops::gatv2(tape, &graph, [&l, &r], &self.att.on(tape), edge, self.options.attention())?;
         self.head.forward(tape, input, out)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`Features`]: what a layer takes, dense or sparse.
 //! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`ChebConv`],
-//!   [`GatV2Conv`], [`TransformerConv`]: layers with PyTorch Geometric's formulas and parameter names.
+//!   [`GatConv`], [`GatV2Conv`], [`TransformerConv`]: layers with PyTorch Geometric's formulas and parameter names.
 //! - [`Gnn`]: a stack of them, from a [`GnnBuilder`].
 //! - [`Adam`]: the optimiser; [`Trainer`]: full-batch training; [`checkpoint`]: weights in files.
 
@@ -12,6 +12,7 @@ pub mod checkpoint;
 mod conv;
 mod error;
 mod features;
+mod gat;
 mod gatv2;
 mod gcn;
 mod gin;
@@ -29,6 +30,7 @@ pub use cheb::{ChebConv, Laplacian};
 pub use conv::{Conv, ConvInput};
 pub use error::NnError;
 pub use features::{FeatureInput, Features};
+pub use gat::GatConv;
 pub use gatv2::GatV2Conv;
 pub use gcn::{GcnConv, GcnOptions};
 pub use gin::{GinConv, GineConv};

@@ -5,8 +5,10 @@
 
 mod activation;
 mod arithmetic;
+mod attention;
 mod dropout;
 mod error;
+mod gat;
 mod gate;
 mod gather;
 mod gatv2;
@@ -25,11 +27,13 @@ mod transformer;
 
 pub use activation::activation;
 pub use arithmetic::{add, add_row, combine, head_rows, mul, scale_add};
+pub use attention::{AttentionOptions, EdgeAttention};
 pub use dropout::{dropout, dropout_sparse};
 pub use error::OpError;
+pub use gat::{gat, gat_with_plans};
 pub use gate::gate;
 pub use gather::{RowSelection, gather_edges, gather_rows, loop_attributes, scatter_rows};
-pub use gatv2::{AttentionOptions, EdgeAttention, gatv2, gatv2_with_plans};
+pub use gatv2::{gatv2, gatv2_with_plans};
 pub use gine::gine;
 pub use heads::mean_heads;
 pub use linear::{linear, transpose};

@@ -4,6 +4,7 @@
 //! order that depends on nothing but the shapes and the plan, so that two runs on one device give the same bits.
 
 mod elementwise;
+mod gat;
 mod gate;
 mod gather;
 mod gatv2;
@@ -21,6 +22,7 @@ mod spmm;
 mod transformer;
 
 pub use elementwise::{ElementwiseKernels, Unary};
+pub use gat::{Gat, GatBackward, GatKernels};
 pub use gate::{Gate, GateBackward, GateKernels};
 pub use gather::GatherKernels;
 pub use gatv2::{EdgeTerm, Gatv2, Gatv2Backward, Gatv2Kernels};

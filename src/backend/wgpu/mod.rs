@@ -5,8 +5,10 @@
 //! gathered.
 
 mod adapter;
+mod attention;
 mod elementwise;
 mod errors;
+mod gat;
 mod gate;
 mod gather;
 mod gatv2;

@@ -30,7 +30,9 @@ pub(super) struct Binding {
 const FILES: &[(&str, &str)] = &[
     ("prelude", include_str!("../../../shaders/prelude.wgsl")),
     ("random", include_str!("../../../shaders/random.wgsl")),
+    ("attention", include_str!("../../../shaders/attention.wgsl")),
     ("elementwise", include_str!("../../../shaders/elementwise.wgsl")),
+    ("gat", include_str!("../../../shaders/gat.wgsl")),
     ("gate", include_str!("../../../shaders/gate.wgsl")),
     ("gather", include_str!("../../../shaders/gather.wgsl")),
     ("gatv2", include_str!("../../../shaders/gatv2.wgsl")),

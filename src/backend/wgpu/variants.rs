@@ -10,6 +10,9 @@ pub(super) enum Kernel {
     AddRow,
     Adam,
     Argmax,
+    AttentionMerge,
+    AttentionNodes,
+    AttentionWeights,
     BinaryCrossEntropy,
     ColumnSums,
     Combine,
@@ -20,6 +23,11 @@ pub(super) enum Kernel {
     EdgeSoftmax,
     EdgeSoftmaxGrad,
     Fill,
+    GatByDestination,
+    GatBySource,
+    GatByWeight,
+    GatEdgeGrad,
+    GatForward,
     Gate,
     GateGrad,
     GateWeight,
@@ -29,9 +37,6 @@ pub(super) enum Kernel {
     Gatv2ByWeight,
     Gatv2EdgeGrad,
     Gatv2Forward,
-    Gatv2Merge,
-    Gatv2Nodes,
-    Gatv2Weights,
     Gemm,
     GineBackward,
     GineForward,
@@ -177,6 +182,9 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::AddRow, "elementwise", Some("ADD_ROW"), &[]),
     spec(Kernel::Adam, "optim", None, &[Flag::Decoupled]),
     spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
+    spec(Kernel::AttentionMerge, "attention", Some("MERGE"), &[]),
+    spec(Kernel::AttentionNodes, "attention", Some("NODES"), &[]),
+    spec(Kernel::AttentionWeights, "attention", Some("WEIGHTS"), &[Flag::Edges, Flag::Dropout]),
     spec(Kernel::BinaryCrossEntropy, "loss", Some("BINARY_CROSS_ENTROPY"), &[]),
     spec(Kernel::ColumnSums, "linear", Some("COLUMN_SUMS"), &[Flag::Accumulate]),
     spec(Kernel::Combine, "elementwise", Some("COMBINE"), &[Flag::WithY]),
@@ -187,6 +195,11 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[]),
     spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[]),
     spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
+    spec(Kernel::GatByDestination, "gat", Some("BY_DESTINATION"), ATTENTION),
+    spec(Kernel::GatBySource, "gat", Some("BY_SOURCE"), ATTENTION),
+    spec(Kernel::GatByWeight, "gat", Some("BY_WEIGHT"), ATTENTION),
+    spec(Kernel::GatEdgeGrad, "gat", Some("EDGE_GRAD"), ATTENTION),
+    spec(Kernel::GatForward, "gat", Some("FORWARD"), ATTENTION),
     spec(Kernel::Gate, "gate", Some("FORWARD"), &[]),
     spec(Kernel::GateGrad, "gate", Some("BACKWARD"), &[]),
     spec(Kernel::GateWeight, "gate", Some("WEIGHT"), &[]),
@@ -196,9 +209,6 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::Gatv2ByWeight, "gatv2", Some("BY_WEIGHT"), ATTENTION),
     spec(Kernel::Gatv2EdgeGrad, "gatv2", Some("EDGE_GRAD"), ATTENTION),
     spec(Kernel::Gatv2Forward, "gatv2", Some("FORWARD"), ATTENTION),
-    spec(Kernel::Gatv2Merge, "gatv2", Some("MERGE"), &[]),
-    spec(Kernel::Gatv2Nodes, "gatv2", Some("NODES"), &[]),
-    spec(Kernel::Gatv2Weights, "gatv2", Some("WEIGHTS"), &[Flag::Edges, Flag::Dropout]),
     Spec {
         constant: Some(("COLUMNS_PER_THREAD", &[1, 4])),
         ..spec(
@@ -380,8 +390,8 @@ impl Variant {
         let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
         let both_transposed = self.has(Flag::TransposeA) && self.has(Flag::TransposeB);
         let of_no_attributes = self.kernel == Kernel::TransformerEdge && !self.has(Flag::Attributes);
-        let edges_missing =
-            matches!(self.kernel, Kernel::Gatv2ByWeight | Kernel::Gatv2EdgeGrad) && !self.has(Flag::Edges);
+        let of_edges = [Kernel::GatByWeight, Kernel::GatEdgeGrad, Kernel::Gatv2ByWeight, Kernel::Gatv2EdgeGrad];
+        let edges_missing = of_edges.contains(&self.kernel) && !self.has(Flag::Edges);
         let incomplete = of_no_attributes || edges_missing || scaled_apart;
         !(incomplete || positions_unused || biased_sum || both_transposed)
             && (self.spec().file != "reduce" || self.reduces())

@@ -1,0 +1,239 @@
+//! What the families of attention have in common: packing what kernels read, and rows of many edges in segments.
+
+use super::{
+    Dispatch, WgpuBackend,
+    graph::{AttentionGraph, Cut},
+    variants::{Flag, Kernel, Variant},
+};
+use crate::{
+    backend::{
+        BackendError, DeviceGraph, Direction, Tensor,
+        kernels::{DropoutMask, EdgeTerm},
+    },
+    plan::AttentionPlan,
+};
+
+/// The arguments that both families have.
+pub(super) struct Attention<'a> {
+    pub(super) heads: usize,
+    pub(super) negative_slope: f32,
+    /// What is summed: `[num_src, features]`.
+    pub(super) values: &'a Tensor,
+    pub(super) edge: Option<EdgeTerm<'a>>,
+    pub(super) dropout: Option<DropoutMask<'a>>,
+    pub(super) plan: &'a AttentionPlan,
+}
+
+/// What kernels read of destinations, one row each, and where in a row the parts stand.
+pub(super) struct Nodes {
+    tensor: Tensor,
+    g_at: usize,
+    scalars_at: usize,
+}
+
+impl Nodes {
+    /// What scores need, and nothing for gradients.
+    pub(super) fn of_scores(r: &Tensor) -> Self {
+        Self { tensor: r.clone(), g_at: 0, scalars_at: 0 }
+    }
+}
+
+impl Attention<'_> {
+    pub(super) fn channels(&self) -> usize {
+        self.values.cols() / self.heads
+    }
+
+    /// Threads of a task: those of all heads.
+    pub(super) fn task_threads(&self) -> usize {
+        self.heads * self.plan.blocks(self.channels()) * self.plan.lanes as usize
+    }
+}
+
+impl WgpuBackend {
+    /// The key of dropout, `att` if there is one, and the weight of edges, as the kernels read them.
+    pub(super) fn attention_weights(&self, args: &Attention<'_>, att: Option<&Tensor>) -> Result<Tensor, BackendError> {
+        // Without `att` no word of what is bound in its place is read.
+        let (att, att_words) = att.map_or((args.values, 0), |att| (att, att.cols()));
+        let weight_words = args.edge.map_or(0, |edge| edge.weight.words());
+        let weights = Tensor::uninit_on(att, 2 + att_words + weight_words, 1, "weights of attention")?;
+        let mut pack = Dispatch::new(Variant::new(Kernel::AttentionWeights))
+            .param("att_words", att_words)
+            .param("weight_words", weight_words)
+            .tensor("att", att)
+            .tensor("weights", &weights);
+        if let Some(edge) = &args.edge {
+            pack = pack.with(Flag::Edges, true).tensor("weight", edge.weight);
+        }
+        if let Some(mask) = &args.dropout {
+            pack = pack.with(Flag::Dropout, true).param("layer", mask.layer as usize).state(mask.state);
+        }
+        self.run(pack.threads(att_words.max(weight_words).max(1)))?;
+        Ok(weights)
+    }
+
+    /// What gradients need of destinations: `r`, `g`, and `logsumexp` and `<g, h>` of each head.
+    pub(super) fn attention_nodes(
+        &self,
+        args: &Attention<'_>,
+        r: &Tensor,
+        h: &Tensor,
+        logsumexp: &Tensor,
+        g: &Tensor,
+    ) -> Result<Nodes, BackendError> {
+        let g_at = r.cols().next_multiple_of(4);
+        let scalars_at = g_at + g.cols().next_multiple_of(4);
+        let width = scalars_at + (2 * args.heads).next_multiple_of(4);
+        let tensor = Tensor::uninit_on(g, g.rows(), width, "destinations of attention")?;
+        let pack = Dispatch::new(Variant::new(Kernel::AttentionNodes))
+            .param("tasks", g.rows())
+            .param("heads", args.heads)
+            .param("channels", args.channels())
+            .param("lanes_log2", args.plan.lanes.ilog2() as usize)
+            .param("nodes_stride", tensor.stride())
+            .param("g_at", g_at)
+            .param("scalars_at", scalars_at)
+            .param("r_channels", r.cols() / args.heads)
+            .param("r_stride", r.stride())
+            .param("stride", g.stride())
+            .param("lse_stride", logsumexp.stride())
+            .tensor("r", r)
+            .tensor("g", g)
+            .tensor("h", h)
+            .tensor("logsumexp", logsumexp)
+            .tensor("nodes", &tensor);
+        self.run(pack.threads(g.rows() * args.heads * args.plan.lanes as usize))?;
+        Ok(Nodes { tensor, g_at, scalars_at })
+    }
+
+    /// What all kernels over edges have in common.
+    pub(super) fn attention_launch<'a>(
+        &self,
+        kernel: Kernel,
+        args: &Attention<'a>,
+        graph: &'a AttentionGraph,
+        nodes: &'a Nodes,
+        weights: &'a Tensor,
+    ) -> Dispatch<'a> {
+        let channels = args.channels();
+        let mut dispatch = Dispatch::new(Variant::new(kernel))
+            .with(Flag::Quads, channels.is_multiple_of(4))
+            .param("heads", args.heads)
+            .param("channels", channels)
+            .param("lanes_log2", args.plan.lanes.ilog2() as usize)
+            .param("blocks", args.plan.blocks(channels))
+            .param("nodes_stride", nodes.tensor.stride())
+            .param("g_at", nodes.g_at)
+            .param("scalars_at", nodes.scalars_at)
+            .param("columns_at", graph.columns_at)
+            .param("others_at", graph.others_at)
+            .param("ids_at", graph.ids_at)
+            .param("l_stride", args.values.stride())
+            .param("out_stride", args.values.stride())
+            .param("e_stride", args.edge.map_or(0, |edge| edge.attr.stride()))
+            .param("attributes", args.edge.map_or(0, |edge| edge.attr.cols()))
+            .float("slope", args.negative_slope)
+            .words("graph", graph.words.buffer(), 0, graph.words.len())
+            .tensor("l", args.values)
+            .tensor("nodes", &nodes.tensor)
+            .tensor("weights", weights);
+        if let Some(edge) = args.edge {
+            dispatch = dispatch.with(Flag::Edges, true).tensor("e", edge.attr);
+        }
+        if let Some(mask) = &args.dropout {
+            dispatch = dispatch.with(Flag::Dropout, true).keep(mask);
+        }
+        dispatch
+    }
+
+    /// Runs a forward kernel, heavy rows in segments.
+    pub(super) fn attention_forward(
+        &self,
+        args: &Attention<'_>,
+        graph: &AttentionGraph,
+        launch: Dispatch<'_>,
+        h: &Tensor,
+        logsumexp: &Tensor,
+    ) -> Result<(), BackendError> {
+        let launch = launch.param("lse_stride", logsumexp.stride());
+        if let Some(heavy) = &graph.heavy {
+            let partials = Tensor::uninit_on(h, heavy.num_segments, h.cols(), "attention of edge segments")?;
+            let partial_lse = Tensor::uninit_on(h, heavy.num_segments, args.heads, "sums of edge segments")?;
+            let segments = launch
+                .clone()
+                .param("first_task", 0)
+                .param("tasks", heavy.num_segments)
+                .tensor("logsumexp", &partial_lse)
+                .tensor("out", &partials);
+            self.run(segments.threads(heavy.num_segments * args.task_threads()))?;
+            let merge = Dispatch::new(Variant::new(Kernel::AttentionMerge))
+                .param("tasks", heavy.num_rows)
+                .param("features", h.cols())
+                .param("channels", args.channels())
+                .param("out_stride", h.stride())
+                .param("lse_stride", logsumexp.stride())
+                .words("heavy", heavy.rows.buffer(), 0, heavy.rows.len())
+                .tensor("partials", &partials)
+                .tensor("partial_lse", &partial_lse)
+                .tensor("out", h)
+                .tensor("logsumexp", logsumexp);
+            self.run(merge.threads(heavy.num_rows * h.cols()))?;
+        }
+        let rows = launch
+            .param("first_task", graph.first_light())
+            .param("tasks", graph.num_light)
+            .tensor("logsumexp", logsumexp)
+            .tensor("out", h);
+        self.run(rows.threads(graph.num_light * args.task_threads()))
+    }
+
+    /// Runs a kernel of `task_threads` threads a task whose results, by their names in the shader, are sums over the edges of a row.
+    pub(super) fn attention_sums(
+        &self,
+        graph: &AttentionGraph,
+        task_threads: usize,
+        launch: Dispatch<'_>,
+        sums: &[(&'static str, &Tensor)],
+    ) -> Result<(), BackendError> {
+        if let Some(heavy) = &graph.heavy {
+            let partials = sums
+                .iter()
+                .map(|(_, sum)| Tensor::uninit_on(sum, heavy.num_segments, sum.cols(), "sums of edge segments"))
+                .collect::<Result<Vec<_>, _>>()?;
+            let mut segments = launch.clone().param("first_task", 0).param("tasks", heavy.num_segments);
+            for ((name, _), partial) in sums.iter().zip(&partials) {
+                segments = segments.tensor(name, partial);
+            }
+            self.run(segments.threads(heavy.num_segments * task_threads))?;
+            for ((_, sum), partial) in sums.iter().zip(&partials) {
+                self.merge_segments(&heavy.rows, partial, 0, None, sum, 0..sum.rows())?;
+            }
+        }
+        let mut rows = launch.param("first_task", graph.first_light()).param("tasks", graph.num_light);
+        for (name, sum) in sums {
+            rows = rows.tensor(name, sum);
+        }
+        self.run(rows.threads(graph.num_light * task_threads))
+    }
+
+    /// Runs a kernel over edges that writes `out`: `rows` tasks of `task_threads` threads.
+    pub(super) fn attention_edges(
+        &self,
+        rows: usize,
+        task_threads: usize,
+        launch: Dispatch<'_>,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
+        let launch = launch.param("first_task", 0).param("tasks", rows).param("out_stride", out.stride());
+        self.run(launch.tensor("out", out).threads(rows * task_threads))
+    }
+
+    /// The graph in rows of a direction, cut as `plan` says.
+    pub(super) fn attention_rows(
+        &self,
+        graph: &DeviceGraph,
+        direction: Direction,
+        plan: &AttentionPlan,
+    ) -> Result<AttentionGraph, BackendError> {
+        self.attention_graph(graph, Cut::Rows(direction, plan.segment))
+    }
+}

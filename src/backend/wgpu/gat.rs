@@ -1,0 +1,76 @@
+use super::{
+    WgpuBackend,
+    attention::{Attention, Nodes},
+    graph::Cut,
+    variants::Kernel,
+};
+use crate::backend::{
+    BackendError, Direction, Tensor,
+    kernels::{Gat, GatBackward, GatKernels},
+};
+
+impl GatKernels for WgpuBackend {
+    unsafe fn gat(&self, args: &Gat<'_>, h: &Tensor, logsumexp: &Tensor) -> Result<(), BackendError> {
+        let attention = attention_of(args);
+        let graph = self.attention_rows(args.graph, Direction::Forward, args.plan)?;
+        let weights = self.attention_weights(&attention, None)?;
+        let nodes = Nodes::of_scores(args.destination);
+        let launch = self
+            .attention_launch(Kernel::GatForward, &attention, &graph, &nodes, &weights)
+            .param("source_stride", args.source.stride())
+            .tensor("source", args.source);
+        self.attention_forward(&attention, &graph, launch, h, logsumexp)
+    }
+
+    unsafe fn gat_grad(&self, args: &GatBackward<'_>) -> Result<(), BackendError> {
+        let forward = args.forward;
+        let attention = attention_of(forward);
+        let weights = self.attention_weights(&attention, None)?;
+        let nodes = self.attention_nodes(&attention, forward.destination, args.h, args.logsumexp, args.g)?;
+        let by_destination = self.attention_rows(forward.graph, Direction::Forward, forward.plan)?;
+        let by_source = self.attention_rows(forward.graph, Direction::Transposed, args.plan_by_source)?;
+        let by_range = self.attention_graph(forward.graph, Cut::Ranges(forward.plan.range))?;
+        let launch = |kernel, graph| {
+            self.attention_launch(kernel, &attention, graph, &nodes, &weights)
+                .param("source_stride", forward.source.stride())
+                .tensor("source", forward.source)
+        };
+        // Sums of one number a head need no blocks of channels.
+        let lanes = forward.plan.lanes as usize;
+        let head_threads = forward.heads * lanes;
+        self.attention_sums(
+            &by_destination,
+            head_threads,
+            launch(Kernel::GatByDestination, &by_destination)
+                .param("blocks", 1)
+                .param("out_stride", args.grad_destination.stride()),
+            &[("out", args.grad_destination)],
+        )?;
+        self.attention_sums(
+            &by_source,
+            attention.task_threads(),
+            launch(Kernel::GatBySource, &by_source),
+            &[("out", args.grad_z), ("grad_source", args.grad_source)],
+        )?;
+        if let (Some(grad), Some(edge)) = (args.grad_weight, &forward.edge) {
+            let threads = head_threads * edge.attr.cols().div_ceil(4);
+            let launch = launch(Kernel::GatByWeight, &by_range).param("blocks", 1);
+            self.attention_edges(grad.rows(), threads, launch, grad)?;
+        }
+        if let Some(grad) = args.grad_attr {
+            self.attention_edges(grad.rows(), lanes, launch(Kernel::GatEdgeGrad, &by_range), grad)?;
+        }
+        Ok(())
+    }
+}
+
+fn attention_of<'a>(args: &Gat<'a>) -> Attention<'a> {
+    Attention {
+        heads: args.heads,
+        negative_slope: args.negative_slope,
+        values: args.z,
+        edge: args.edge,
+        dropout: args.dropout,
+        plan: args.plan,
+    }
+}
