@@ -71,7 +71,19 @@ fn models_and_tapes_may_change_threads() {
     may_be_shared::<Device>();
 }
 
-const KINDS: [LayerKind; 4] = [
+const ATTENTION: hopwise::nn::GatOptions = hopwise::nn::GatOptions {
+    heads: 4,
+    concat: true,
+    negative_slope: 0.2,
+    add_self_loops: true,
+    share_weights: false,
+    bias: true,
+    residual: false,
+    edge_width: None,
+    dropout: 0.3,
+};
+
+const KINDS: [LayerKind; 7] = [
     LayerKind::Gcn(hopwise::nn::GcnOptions { add_self_loops: true, normalize: true, improved: false, bias: true }),
     LayerKind::Sage(SageOptions {
         aggregation: hopwise::nn::Aggregation::Mean,
@@ -81,6 +93,17 @@ const KINDS: [LayerKind; 4] = [
     }),
     LayerKind::Gin,
     LayerKind::Cheb(3, Laplacian::Symmetric),
+    LayerKind::Gat(ATTENTION),
+    LayerKind::GatV2(ATTENTION),
+    LayerKind::Transformer(hopwise::nn::TransformerOptions {
+        heads: 4,
+        concat: true,
+        beta: true,
+        dropout: 0.3,
+        edge_width: 0,
+        bias: true,
+        root_weight: true,
+    }),
 ];
 
 /// Losses of `steps` steps, and the weights after them.
@@ -212,14 +235,14 @@ fn weights_survive_a_file_and_those_of_another_model_are_refused() {
         let rebuilt = stored.builder.build(&device, 5, 3, 0).unwrap();
         checkpoint::load(&rebuilt, &path).unwrap();
 
-        let error = checkpoint::load(&build(kind, 9, 2), &path).unwrap_err();
+        let error = checkpoint::load(&build(kind, 12, 2), &path).unwrap_err();
         assert!(error.to_string().contains("another model"), "{error}");
     }
-    // ChebNet's file for a GCN model.
+    // A transformer's file for a GCN model.
     assert!(checkpoint::load(&build(KINDS[0], 8, 2), &path).unwrap_err().to_string().contains("it has no convs.0."));
     // Cut anywhere, a file is refused.
     let bytes = std::fs::read(&path).unwrap();
-    let model = build(KINDS[3], 8, 3);
+    let model = build(KINDS[6], 8, 3);
     let before: Vec<Matrix> = model.parameters().iter().map(|(_, p)| support::read(p.value())).collect();
     for len in (0..bytes.len()).step_by(97) {
         assert!(checkpoint::from_bytes(&model, &bytes[..len], &path).is_err(), "{len} bytes");

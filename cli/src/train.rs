@@ -6,9 +6,12 @@ use std::{
 use clap::ValueEnum;
 use hopwise::{
     Matrix,
-    backend::{Device, Tensor},
+    backend::{Device, Tensor, kernels::Unary},
     data::Labels,
-    nn::{AdamOptions, Gnn, GnnBuilder, Laplacian, LayerKind, Targets, Trainer, accuracy, checkpoint},
+    nn::{
+        AdamOptions, GatOptions, Gnn, GnnBuilder, Laplacian, LayerKind, Targets, Trainer, TransformerOptions, accuracy,
+        checkpoint,
+    },
     ops::{ClassTargets, MultiTargets},
 };
 use serde_json::json;
@@ -38,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: u32,
 
-    /// Width between layers [default: 16 for gcn and cheb, 64 for sage and gin]
+    /// Width between layers [default: 16 for gcn and cheb, else 64]
     #[arg(long, value_parser = at_least_one)]
     hidden: Option<usize>,
 
@@ -54,9 +57,17 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 5e-4, allow_negative_numbers = true)]
     weight_decay: f32,
 
-    /// Share of each layer's input that is dropped while training
-    #[arg(long, default_value_t = 0.5, allow_negative_numbers = true)]
-    dropout: f32,
+    /// Share of each layer's input that is dropped while training [default: 0.6 for gat and gatv2, else 0.5]
+    #[arg(long, allow_negative_numbers = true)]
+    dropout: Option<f32>,
+
+    /// Heads of the attention layers but the last, which has one
+    #[arg(long, default_value_t = 8, value_parser = at_least_one)]
+    heads: usize,
+
+    /// Share of attention that is dropped while training [default: 0.6 for gat and gatv2, 0 for transformer]
+    #[arg(long, allow_negative_numbers = true)]
+    attention_dropout: Option<f32>,
 
     #[command(flatten)]
     prepare: PrepareArgs,
@@ -100,6 +111,9 @@ enum Model {
     Sage,
     Gin,
     Cheb,
+    Gat,
+    Gatv2,
+    Transformer,
 }
 
 impl Model {
@@ -109,22 +123,44 @@ impl Model {
             Self::Sage => "sage",
             Self::Gin => "gin",
             Self::Cheb => "cheb",
+            Self::Gat => "gat",
+            Self::Gatv2 => "gatv2",
+            Self::Transformer => "transformer",
         }
     }
 
-    fn layer(self) -> LayerKind {
+    fn layer(self, heads: usize, dropout: f32) -> LayerKind {
         match self {
             Self::Gcn => LayerKind::Gcn(Default::default()),
             Self::Sage => LayerKind::Sage(Default::default()),
             Self::Gin => LayerKind::Gin,
             Self::Cheb => LayerKind::Cheb(2, Laplacian::Symmetric),
+            Self::Gat => LayerKind::Gat(GatOptions { heads, dropout, ..Default::default() }),
+            Self::Gatv2 => LayerKind::GatV2(GatOptions { heads, dropout, ..Default::default() }),
+            Self::Transformer => LayerKind::Transformer(TransformerOptions { heads, dropout, ..Default::default() }),
+        }
+    }
+
+    /// The function between layers, as the models' papers have it.
+    fn activation(self) -> Unary {
+        match self {
+            Self::Gat | Self::Gatv2 => Unary::Elu(1.0),
+            _ => Unary::Relu,
+        }
+    }
+
+    /// Dropout of features and of attention.
+    fn default_dropout(self) -> (f32, f32) {
+        match self {
+            Self::Gat | Self::Gatv2 => (0.6, 0.6),
+            _ => (0.5, 0.0),
         }
     }
 
     fn default_hidden(self) -> usize {
         match self {
             Self::Gcn | Self::Cheb => 16,
-            Self::Sage | Self::Gin => 64,
+            _ => 64,
         }
     }
 }
@@ -147,8 +183,10 @@ struct Run {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     args.adam().validate()?;
-    if !(0.0..1.0).contains(&args.dropout) {
-        return Err(Failure::Usage(format!("--dropout is {}, expected at least 0 and below 1", args.dropout)));
+    for (flag, share) in [("--dropout", args.dropout()), ("--attention-dropout", args.attention_dropout())] {
+        if !(0.0..1.0).contains(&share) {
+            return Err(Failure::Usage(format!("{flag} is {share}, expected at least 0 and below 1")));
+        }
     }
     for path in [&args.out, &args.plot].into_iter().flatten() {
         output::check_target(path)?;
@@ -189,6 +227,14 @@ impl Args {
         self.hidden.unwrap_or(self.model.default_hidden())
     }
 
+    fn dropout(&self) -> f32 {
+        self.dropout.unwrap_or(self.model.default_dropout().0)
+    }
+
+    fn attention_dropout(&self) -> f32 {
+        self.attention_dropout.unwrap_or(self.model.default_dropout().1)
+    }
+
     fn adam(&self) -> AdamOptions {
         AdamOptions { learning_rate: self.lr, weight_decay: self.weight_decay, ..Default::default() }
     }
@@ -214,10 +260,11 @@ impl Args {
                 (matrix.cols(), Targets::Multi(targets))
             }
         };
-        let model = GnnBuilder::new(self.model.layer())
+        let model = GnnBuilder::new(self.model.layer(self.heads, self.attention_dropout()))
             .hidden(self.hidden())
             .layers(self.layers)
-            .dropout(self.dropout)
+            .dropout(self.dropout())
+            .activation(self.model.activation())
             .build(device, prepared.width(), outputs, seed)?;
         let on_device = prepared.on(device)?;
         let mut trainer = Trainer::new(model, on_device.graph, on_device.features, targets, seed, self.adam())?;
@@ -319,7 +366,7 @@ impl Args {
                 "layers": self.layers,
                 "lr": self.lr,
                 "weight_decay": self.weight_decay,
-                "dropout": self.dropout,
+                "dropout": self.dropout(),
                 "loss": mean(&|r| f64::from(r.last_loss())),
                 "train_accuracy": mean(&|r| r.train),
                 "val_accuracy": mean(&|r| r.val),

@@ -79,7 +79,7 @@ fn every_model_trains_and_its_weights_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let weights = folder.path().join("w.safetensors");
     let predictions = folder.path().join("p.csv");
-    for model in ["gcn", "sage", "gin", "cheb"] {
+    for model in ["gcn", "sage", "gin", "cheb", "gat", "gatv2", "transformer"] {
         let args = ["train", "sbm", "--backend", "cpu", "--model", model, "--epochs", "100", "--seed", "3", "--json"];
         let trained = json(&[args.as_slice(), &["--out", text(&weights)]].concat());
         assert!(trained["test_accuracy"].as_f64().unwrap() > 0.75, "{model}: {}", trained["test_accuracy"]);
@@ -181,7 +181,7 @@ fn graphs_without_edges_or_features_train() {
         d.edges = EdgeList::square(6, vec![], vec![]).unwrap();
         d.features = None;
     });
-    for model in ["gcn", "sage", "gin", "cheb"] {
+    for model in ["gcn", "sage", "gin", "cheb", "gat", "gatv2", "transformer"] {
         for backend in ["cpu", "wgpu"] {
             let args = ["train", text(&path), "--backend", backend, "--model", model, "--epochs", "5", "--json"];
             assert!(json(&args)["loss"].as_f64().unwrap().is_finite());
@@ -232,6 +232,7 @@ fn wrong_input_is_told_apart_and_explained() {
     refused(&["train", "karate", "--hidden", "0"], 2, &["--hidden"]);
     refused(&["train", "karate", "--lr", "-1"], 2, &["learning rate is -1"]);
     refused(&["train", "karate", "--dropout", "1.5"], 2, &["1.5"]);
+    refused(&["train", "karate", "--model", "gat", "--heads", "7"], 2, &["number of heads is 7", "64"]);
     refused(&["train", "karate", "--weight-decay", "-1"], 2, &["weight decay is -1"]);
     refused(&["train", "sbm", "--backend", "cpu", "--lr", "1e30", "--epochs", "50"], 1, &["the loss is", "--lr"]);
     refused(&["train", "karate", "--out", "no/such/folder/w"], 2, &["no/such/folder/w", "create it"]);

@@ -1,8 +1,9 @@
 use std::path::Path;
 
 use super::{
-    ChebConv, Conv, ConvInput, Features, GcnConv, GcnOptions, GinConv, Initializer, Laplacian, Module, NnError,
-    SageConv, SageOptions, SgConv, Visitor, checkpoint,
+    ChebConv, Conv, ConvInput, Features, GatConv, GatOptions, GatV2Conv, GcnConv, GcnOptions, GinConv, Initializer,
+    Laplacian, Module, NnError, SageConv, SageOptions, SgConv, TransformerConv, TransformerOptions, Visitor,
+    checkpoint,
 };
 use crate::{
     backend::{Device, DeviceGraph, kernels::Unary},
@@ -10,7 +11,7 @@ use crate::{
 };
 
 /// The layer that a [`Gnn`] stacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum LayerKind {
     /// [`GcnConv`].
     Gcn(GcnOptions),
@@ -22,6 +23,12 @@ pub enum LayerKind {
     Sg(u32),
     /// [`ChebConv`] of so many terms.
     Cheb(usize, Laplacian),
+    /// [`GatConv`]: the hidden width is that of all heads side by side; the last layer has one head.
+    Gat(GatOptions),
+    /// [`GatV2Conv`], likewise.
+    GatV2(GatOptions),
+    /// [`TransformerConv`], likewise.
+    Transformer(TransformerOptions),
 }
 
 /// What a [`Gnn`] is to be.
@@ -105,10 +112,38 @@ impl GnnBuilder {
                     LayerKind::Cheb(terms, normalization) => {
                         Box::new(ChebConv::new(&mut init, from, to, terms, normalization)?)
                     }
+                    LayerKind::Gat(options) => {
+                        let (heads, concat) = self.heads(options.heads, i)?;
+                        Box::new(GatConv::new(&mut init, from, to / heads, GatOptions { heads, concat, ..options })?)
+                    }
+                    LayerKind::GatV2(options) => {
+                        let (heads, concat) = self.heads(options.heads, i)?;
+                        Box::new(GatV2Conv::new(&mut init, from, to / heads, GatOptions { heads, concat, ..options })?)
+                    }
+                    LayerKind::Transformer(options) => {
+                        let (heads, concat) = self.heads(options.heads, i)?;
+                        let options = TransformerOptions { heads, concat, ..options };
+                        Box::new(TransformerConv::new(&mut init, from, to / heads, options)?)
+                    }
                 })
             })
             .collect::<Result<_, NnError>>()?;
-        Ok(Gnn { convs, builder: self })
+        Ok(Gnn { convs, builder: self, in_width, out_width })
+    }
+
+    /// Heads of layer `i`, and whether they stand side by side: the last layer has one.
+    fn heads(&self, heads: usize, i: usize) -> Result<(usize, bool), NnError> {
+        if i + 1 == self.layers {
+            return Ok((1, false));
+        }
+        if heads == 0 || !self.hidden.is_multiple_of(heads) {
+            return Err(NnError::Argument {
+                what: "the number of heads",
+                got: heads.to_string(),
+                expected: format!("a divisor of the hidden size {}", self.hidden),
+            });
+        }
+        Ok((heads, true))
     }
 }
 
@@ -137,6 +172,11 @@ impl GnnBuilder {
     pub fn from_weights(path: &Path) -> Result<StoredModel, NnError> {
         let (shapes, metadata) = checkpoint::shapes(path)?;
         let other = |reason: String| NnError::OtherModel { path: path.display().to_string(), reason };
+        if let Some(json) = metadata.get(BUILDER_KEY) {
+            let (builder, in_width, out_width) = serde_json::from_str(json)
+                .map_err(|error| other(format!("its description is of another version ({error})")))?;
+            return Ok(StoredModel { builder, in_width, out_width, metadata });
+        }
         let numbers = shapes.keys().filter_map(|k| k.strip_prefix("convs.")?.split('.').next()?.parse::<usize>().ok());
         let layers = numbers.max().map_or(0, |last| last.saturating_add(1));
         let matrix = |name: String| match shapes.get(&name).map(Vec::as_slice) {
@@ -144,7 +184,8 @@ impl GnnBuilder {
             _ => Err(other(format!("it has no matrix {name}"))),
         };
         // The matrices that say how wide a layer's input and output are.
-        let (kind, first, last) = if shapes.contains_key("convs.0.lin_l.weight") {
+        let (kind, first, last) = if shapes.contains_key("convs.0.lin_l.weight") && !shapes.contains_key("convs.0.att")
+        {
             let options =
                 SageOptions { root_weight: shapes.contains_key("convs.0.lin_r.weight"), ..Default::default() };
             (LayerKind::Sage(options), "lin_l", "lin_l")
@@ -153,7 +194,7 @@ impl GnnBuilder {
         } else if shapes.contains_key("convs.0.lins.0.weight") {
             let terms = (0..).take_while(|k| shapes.contains_key(&format!("convs.0.lins.{k}.weight"))).count();
             (LayerKind::Cheb(terms, Laplacian::Symmetric), "lins.0", "lins.0")
-        } else if shapes.contains_key("convs.0.lin.weight") {
+        } else if shapes.contains_key("convs.0.lin.weight") && !shapes.contains_key("convs.0.att_src") {
             let options = GcnOptions { bias: shapes.contains_key("convs.0.bias"), ..Default::default() };
             (LayerKind::Gcn(options), "lin", "lin")
         } else {
@@ -164,11 +205,7 @@ impl GnnBuilder {
         let (in_side, in_width) = matrix(format!("convs.0.{first}.weight"))?;
         let (out_width, out_side) = matrix(format!("convs.{}.{last}.weight", layers - 1))?;
         let hidden = if layers > 1 { in_side } else { out_side };
-        let mut builder = Self::new(kind).layers(layers).hidden(hidden).dropout(0.0);
-        if let Some(json) = metadata.get(BUILDER_KEY) {
-            builder = serde_json::from_str(json)
-                .map_err(|error| other(format!("its description is of another version ({error})")))?;
-        }
+        let builder = Self::new(kind).layers(layers).hidden(hidden).dropout(0.0);
         Ok(StoredModel { builder, in_width, out_width, metadata })
     }
 
@@ -183,6 +220,8 @@ impl GnnBuilder {
 pub struct Gnn {
     convs: Vec<Box<dyn Conv>>,
     builder: GnnBuilder,
+    in_width: usize,
+    out_width: usize,
 }
 
 impl Gnn {
@@ -217,7 +256,8 @@ impl Gnn {
     /// If the file cannot be written, or what the device reports.
     pub fn save(&self, metadata: &checkpoint::Metadata, path: &Path) -> Result<(), NnError> {
         let mut metadata = metadata.clone();
-        let json = serde_json::to_string(&self.builder).expect("numbers and names are valid JSON");
+        let shape = (self.builder, self.in_width, self.out_width);
+        let json = serde_json::to_string(&shape).expect("numbers and names are valid JSON");
         metadata.insert(BUILDER_KEY.to_owned(), json);
         checkpoint::save(self, &metadata, path)
     }
