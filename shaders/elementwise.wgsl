@@ -1,7 +1,7 @@
 // Functions entry by entry.
 //
 // Tensors are read flat, padding included, 4 numbers a thread; 256 threads a workgroup. UNARY and ADD_ROW move 8 bytes an entry, UNARY_GRAD,
-// ADD and ADD_ASSIGN 12, SCALE_ADD 8 or 12, DROPOUT 8, DROPOUT_SPARSE 16 (its row and column numbers besides).
+// ADD, MUL and ADD_ASSIGN 12, COMBINE and SCALE_ADD 8 or 12, DROPOUT 8, DROPOUT_SPARSE 16 (its row and column numbers besides).
 
 #ifdef DROPOUT
 #include random
@@ -32,6 +32,22 @@
 #ifdef ADD
 #read a: array<vec4<f32>>
 #read b: array<vec4<f32>>
+#write out: array<vec4<f32>>
+#endif
+
+#ifdef MUL
+#read a: array<vec4<f32>>
+#read b: array<vec4<f32>>
+#write out: array<vec4<f32>>
+#endif
+
+#ifdef COMBINE
+#param a: f32
+#param b: f32
+#read x: array<vec4<f32>>
+#ifdef WITH_Y
+#read y: array<vec4<f32>>
+#endif
 #write out: array<vec4<f32>>
 #endif
 
@@ -101,6 +117,10 @@ fn derivative(y: vec4<f32>) -> vec4<f32> { return y * (1.0 - y); }
 fn apply(x: vec4<f32>) -> vec4<f32> { return tanh(clamp(x, vec4<f32>(-15.0), vec4<f32>(15.0))); }
 fn derivative(y: vec4<f32>) -> vec4<f32> { return 1.0 - y * y; }
 #endif
+#ifdef INVERSE
+fn apply(x: vec4<f32>) -> vec4<f32> { return select(vec4<f32>(), 1.0 / max(x, vec4<f32>(1e-38)), x > vec4<f32>()); }
+fn derivative(y: vec4<f32>) -> vec4<f32> { return -y * y; }
+#endif
 #ifdef INVERSE_SQRT
 fn apply(x: vec4<f32>) -> vec4<f32> { return select(vec4<f32>(), inverseSqrt(max(x, vec4<f32>(1e-38))), x > vec4<f32>()); }
 fn derivative(y: vec4<f32>) -> vec4<f32> { return -0.5 * y * y * y; }
@@ -147,6 +167,16 @@ fn main(
 #endif
 #ifdef ADD
     store(q, a[q] + b[q]);
+#endif
+#ifdef MUL
+    store(q, a[q] * b[q]);
+#endif
+#ifdef COMBINE
+#ifdef WITH_Y
+    store(q, p.a * x[q] + p.b * y[q]);
+#else
+    store(q, p.a * x[q]);
+#endif
 #endif
 #ifdef ADD_ROW
     var added: vec4<f32>;

@@ -17,8 +17,8 @@ use hopwise::{
     backend::{Device, DeviceGraph, Tensor},
     graph::{EdgeList, Graph},
     nn::{
-        Aggregation, Conv, ConvInput, FeatureInput, Features, GcnConv, GcnOptions, GinConv, GineConv, Initializer,
-        SageConv, SageOptions, SgConv, TransformerConv, TransformerOptions,
+        Aggregation, ChebConv, Conv, ConvInput, FeatureInput, Features, GatOptions, GatV2Conv, GcnConv, GcnOptions,
+        GinConv, GineConv, Initializer, Laplacian, SageConv, SageOptions, SgConv, TransformerConv, TransformerOptions,
     },
     ops::{self, SpmmInput, Tape, Var},
     plan::{Capabilities, Mapping, SpmmPlan},
@@ -71,7 +71,7 @@ fn run_all(backend: &str) {
     }
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
     // The committed vectors alone have this many for the layers that exist.
-    assert!(passed.len() >= 53, "only {} cases ran: {passed:?}", passed.len());
+    assert!(passed.len() >= 94, "only {} cases ran: {passed:?}", passed.len());
 }
 
 enum Outcome {
@@ -110,6 +110,7 @@ struct Inputs {
     x_dst: Option<Features>,
     edge_weight: Option<Var>,
     edge_attr: Option<Var>,
+    edge_score: Option<Var>,
 }
 
 /// Reads a file: tensors and metadata.
@@ -169,6 +170,15 @@ impl Case {
         let width = |key: &str| self.arg(key).as_u64().unwrap() as usize;
         let conv: Box<dyn Conv> = match layer {
             "spmm" => return self.run_spmm(device),
+            "sddmm" => return self.run_sddmm(device),
+            "edge_softmax" => return self.run_edge_softmax(device),
+            "ChebConv" => {
+                let normalization = match self.arg("normalization").as_str() {
+                    Some("rw") => Laplacian::RandomWalk,
+                    _ => Laplacian::Symmetric,
+                };
+                Box::new(ChebConv::new(&mut init, in_width, out_width, width("K"), normalization).unwrap())
+            }
             "GCNConv" => {
                 let options = GcnOptions {
                     add_self_loops: self.flag("add_self_loops", true),
@@ -209,6 +219,9 @@ impl Case {
                 Box::new(TransformerConv::new(&mut init, in_width, width("out_channels"), options).unwrap())
             }
             "SGConv" => Box::new(SgConv::new(&mut init, in_width, out_width, width("K") as u32).unwrap()),
+            "GATv2Conv" => {
+                Box::new(GatV2Conv::new(&mut init, in_width, width("out_channels"), self.gat_options()).unwrap())
+            }
             other => return Ok(Outcome::NotRun(format!("{other} does not exist yet"))),
         };
         self.load_parameters(&*conv)?;
@@ -238,6 +251,21 @@ impl Case {
         Ok(Outcome::Passed)
     }
 
+    fn gat_options(&self) -> GatOptions {
+        let heads = self.arg("heads").as_u64().unwrap_or(1) as usize;
+        GatOptions {
+            heads,
+            concat: self.flag("concat", true),
+            negative_slope: self.arg("negative_slope").as_f64().unwrap_or(0.2) as f32,
+            add_self_loops: self.flag("add_self_loops", true),
+            share_weights: self.flag("share_weights", false),
+            bias: self.flag("bias", true),
+            residual: self.flag("residual", false),
+            edge_width: self.arg("edge_dim").as_u64().map(|d| d as usize),
+            dropout: 0.0,
+        }
+    }
+
     /// Weighted sums and means, in every mapping and with rows cut into short segments.
     fn run_spmm(&self, device: &Device) -> Result<Outcome, String> {
         let sources = self.sources(self.number("in_channels"))?;
@@ -252,12 +280,45 @@ impl Case {
                 let inputs = self.inputs(&tape, &sources, false);
                 let scale = mean.then(|| tape.constant(&inputs.graph.inverse_in_degree().unwrap()));
                 let input =
-                    SpmmInput { weight: inputs.edge_weight.as_ref(), row_scale: scale.as_ref(), column_scale: None };
+                    SpmmInput { weight: inputs.edge_weight.as_ref(), row_scale: scale.as_ref(), ..Default::default() };
                 let Features::Dense(x) = &inputs.x else { unreachable!("the features are dense") };
                 let out = ops::spmm_with_plan(&tape, &inputs.graph, x, input, &plan).map_err(|e| e.to_string())?;
                 self.check(tape, &out, &inputs, &[]).map_err(|e| format!("{mapping:?}, segments of {segment}: {e}"))?;
             }
         }
+        Ok(Outcome::Passed)
+    }
+
+    /// One number or row an edge, of both its ends.
+    fn run_sddmm(&self, device: &Device) -> Result<Outcome, String> {
+        let sources = self.sources(self.number("in_channels"))?;
+        let tape = Tape::recording(device);
+        let inputs = self.inputs(&tape, &sources, false);
+        let Features::Dense(x) = &inputs.x else { unreachable!("the features are dense") };
+        let ends = || -> Result<(Var, Var), ops::OpError> {
+            let (j, i) =
+                (ops::gather_sources(&tape, &inputs.graph, x)?, ops::gather_destinations(&tape, &inputs.graph, x)?);
+            Ok((j, i))
+        };
+        let out = match self.arg("op").as_str() {
+            Some("dot") => ops::edge_dot(&tape, &inputs.graph, x, x),
+            Some("add") => ends().and_then(|(j, i)| ops::add(&tape, &j, &i)),
+            Some("mul") => ends().and_then(|(j, i)| ops::mul(&tape, &j, &i)),
+            other => return Ok(Outcome::NotRun(format!("sddmm with {other:?} does not exist yet"))),
+        };
+        self.check(tape, &out.map_err(|e| e.to_string())?, &inputs, &[])?;
+        Ok(Outcome::Passed)
+    }
+
+    fn run_edge_softmax(&self, device: &Device) -> Result<Outcome, String> {
+        let tape = Tape::recording(device);
+        let mut inputs = self.inputs(&tape, &self.sources(1)?, false);
+        let listed = self.graph.matrix("edge_score").unwrap().first_cols(self.number("in_channels"));
+        let score = support::leaf(&tape, &inputs.graph.host().to_edge_order(&listed).unwrap());
+        let scale = self.arg("scale").as_f64().unwrap_or(1.0) as f32;
+        let out = ops::edge_softmax(&tape, &inputs.graph, &score, scale).map_err(|e| e.to_string())?;
+        inputs.edge_score = Some(score);
+        self.check(tape, &out, &inputs, &[])?;
         Ok(Outcome::Passed)
     }
 
@@ -311,15 +372,20 @@ impl Case {
             .then(|| support::leaf(tape, &self.graph.matrix("x_dst").unwrap().first_cols(sources.cols())).into());
         let edge_weight = self.uses("edge_weight").then(|| per_edge("edge_weight", 1));
         let edge_attr = self.uses("edge_attr").then(|| per_edge("edge_attr", self.number("edge_dim")));
-        Inputs { graph: DeviceGraph::new(tape.device(), graph), x, x_dst, edge_weight, edge_attr }
+        Inputs { graph: DeviceGraph::new(tape.device(), graph), x, x_dst, edge_weight, edge_attr, edge_score: None }
     }
 
     /// Compares the output and every gradient of the file.
     fn check(&self, tape: Tape, out: &Var, inputs: &Inputs, leaves: &[(String, Var)]) -> Result<(), String> {
         let device = tape.device().clone();
-        self.compare("out", &support::read(out.tensor()))?;
+        // Results and gradients of edges are stored in the order of the list.
+        let per_edge = self.config["upstream"] == "grad_edge";
+        let out_matrix = support::read(out.tensor());
+        let host = inputs.graph.host();
+        self.compare("out", &if per_edge { host.to_listed_order(&out_matrix).unwrap() } else { out_matrix })?;
         let upstream = self.graph.matrix(self.config["upstream"].as_str().unwrap()).unwrap();
         let upstream = upstream.first_cols(self.number("out_width"));
+        let upstream = if per_edge { host.to_edge_order(&upstream).unwrap() } else { upstream };
         let upstream = Tensor::from_matrix(&device, &upstream, "upstream gradient").unwrap();
         let gradients = tape.backward_from(out, upstream).map_err(|e| e.to_string())?;
 
@@ -333,14 +399,18 @@ impl Case {
             compared.push(name.to_owned());
             self.compare(name, &grad)
         };
-        if let (Features::Dense(x), "pool") = (&inputs.x, self.config["x"].as_str().unwrap()) {
+        if let (Features::Dense(x), true) = (&inputs.x, self.tensors.0.contains_key("grad.x")) {
             compare("grad.x", x, false)?;
         }
         match &inputs.x_dst {
             Some(Features::Dense(x_dst)) => compare("grad.x_dst", x_dst, false)?,
             _ => assert!(!self.tensors.0.contains_key("grad.x_dst")),
         }
-        for (name, var) in [("grad.edge_weight", &inputs.edge_weight), ("grad.edge_attr", &inputs.edge_attr)] {
+        for (name, var) in [
+            ("grad.edge_weight", &inputs.edge_weight),
+            ("grad.edge_attr", &inputs.edge_attr),
+            ("grad.edge_score", &inputs.edge_score),
+        ] {
             if let Some(var) = var {
                 compare(name, var, true)?;
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hopwise::{
     Matrix,
-    backend::{Device, DeviceGraph, Tensor, kernels::Unary},
+    backend::{Device, DeviceGraph, Direction, Tensor, kernels::Unary},
     graph::{EdgeList, Graph},
     nn::{Adam, AdamOptions, Initializer, Linear, Module},
     ops::{self, AttentionInput, ClassTargets, MultiTargets, RowSelection, SpmmInput, Tape, Var},
@@ -83,7 +83,9 @@ fn activations() {
     }
     let mut positive = x;
     positive.data_mut().iter_mut().for_each(|v| *v = v.abs() + 0.5);
-    check("InverseSqrt", &[positive], |tape, v| ops::activation(tape, &v[0], Unary::InverseSqrt).unwrap());
+    for f in [Unary::Inverse, Unary::InverseSqrt] {
+        check(&format!("{f:?}"), std::slice::from_ref(&positive), |tape, v| ops::activation(tape, &v[0], f).unwrap());
+    }
 }
 
 #[test]
@@ -91,6 +93,8 @@ fn sums_and_products() {
     let (a, b) = (random(9, 7, 1), random(9, 7, 2));
     check("add", &[a.clone(), b.clone()], |tape, v| ops::add(tape, &v[0], &v[1]).unwrap());
     check("add of a thing to itself", std::slice::from_ref(&a), |tape, v| ops::add(tape, &v[0], &v[0]).unwrap());
+    check("mul", &[a.clone(), b.clone()], |tape, v| ops::mul(tape, &v[0], &v[1]).unwrap());
+    check("combine", &[a.clone(), b.clone()], |tape, v| ops::combine(tape, -2.0, &v[0], Some((0.5, &v[1]))).unwrap());
     check("add_row", &[a.clone(), random(1, 7, 3)], |tape, v| ops::add_row(tape, &v[0], &v[1]).unwrap());
     check("scale_add", &[random(1, 1, 3), a.clone(), b], |tape, v| ops::scale_add(tape, &v[0], &v[1], &v[2]).unwrap());
     for (rows, cols) in [(4, 7), (5, 1), (6, 1), (7, 1)] {
@@ -117,11 +121,25 @@ fn rows_by_number() {
 fn sums_over_neighbours_with_everything() {
     let edges = EdgeList::new(6, 4, vec![0, 5, 5, 2, 3, 3, 1], vec![0, 0, 0, 1, 1, 3, 3]).unwrap();
     let graph = Arc::new(Graph::from_edges(&edges));
-    let inputs = [random(6, 3, 1), random(7, 1, 2), random(4, 1, 3), random(6, 1, 4)];
-    check("spmm", &inputs, |tape, v| {
-        let graph = DeviceGraph::new(tape.device(), graph.clone());
-        let input = SpmmInput { weight: Some(&v[1]), row_scale: Some(&v[2]), column_scale: Some(&v[3]) };
-        ops::spmm(tape, &graph, &v[0], input).unwrap()
+    for (direction, rows, columns) in [(Direction::Forward, 4, 6), (Direction::Transposed, 6, 4)] {
+        let inputs = [random(columns, 3, 1), random(7, 1, 2), random(rows, 1, 3), random(columns, 1, 4)];
+        check(&format!("spmm, {direction:?}"), &inputs, |tape, v| {
+            let graph = DeviceGraph::new(tape.device(), graph.clone());
+            let (weight, row_scale, column_scale) = (Some(&v[1]), Some(&v[2]), Some(&v[3]));
+            ops::spmm(tape, &graph, &v[0], SpmmInput { direction, weight, row_scale, column_scale }).unwrap()
+        });
+    }
+    check("edge_dot", &[random(4, 3, 1), random(6, 3, 2)], |tape, v| {
+        ops::edge_dot(tape, &DeviceGraph::new(tape.device(), graph.clone()), &v[0], &v[1]).unwrap()
+    });
+    check("gather_sources", &[random(6, 3, 1)], |tape, v| {
+        ops::gather_sources(tape, &DeviceGraph::new(tape.device(), graph.clone()), &v[0]).unwrap()
+    });
+    check("gather_destinations", &[random(4, 3, 1)], |tape, v| {
+        ops::gather_destinations(tape, &DeviceGraph::new(tape.device(), graph.clone()), &v[0]).unwrap()
+    });
+    check("edge_softmax", &[random(7, 3, 1)], |tape, v| {
+        ops::edge_softmax(tape, &DeviceGraph::new(tape.device(), graph.clone()), &v[0], 1.5).unwrap()
     });
 }
 

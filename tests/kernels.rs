@@ -14,10 +14,10 @@ use hopwise::{
             dropout_keeps,
         },
     },
-    graph::{EdgeList, Graph, NO_EDGE, generate::SplitMix},
+    graph::{Graph, NO_EDGE, generate::SplitMix},
     plan::{Mapping, SpmmPlan},
 };
-use support::{random, relative_error, small_bindings};
+use support::{graphs, random, relative_error, small_bindings};
 
 /// Single sums differ by rounding only; 2e-5 of the largest entry is what the reference vectors allow.
 const TOLERANCE: f64 = 2e-5;
@@ -41,29 +41,6 @@ fn upload(device: &Device, matrix: &Matrix) -> Tensor {
 /// An output full of what must be overwritten.
 fn poisoned(device: &Device, rows: usize, cols: usize) -> Tensor {
     Tensor::full(device, rows, cols, f32::NAN, "output").unwrap()
-}
-
-/// Graphs at the edges of what kernels meet.
-fn graphs() -> Vec<(&'static str, Graph)> {
-    let mut random = SplitMix::stream(5, 0);
-    let mut edges = |num_src: u32, num_dst: u32, count: usize| {
-        let src = (0..count).map(|_| random.below(num_src)).collect();
-        let dst = (0..count).map(|_| random.below(num_dst)).collect();
-        EdgeList::new(num_src, num_dst, src, dst).unwrap()
-    };
-    let mut list = vec![
-        ("no edges", edges(7, 5, 0)),
-        ("one node with a loop", edges(1, 1, 1)),
-        ("three parallel edges", EdgeList::square(2, vec![0; 3], vec![1; 3]).unwrap()),
-        ("random square", edges(700, 700, 5_000)),
-        ("random block", edges(900, 130, 2_500)),
-    ];
-    // A node that receives from all others, and a few edges elsewhere.
-    let (mut src, mut dst): (Vec<u32>, Vec<u32>) = ((1..1_500).collect(), vec![0; 1_499]);
-    src.extend([5, 6, 7]);
-    dst.extend([9, 9, 10]);
-    list.push(("star", EdgeList::square(1_500, src, dst).unwrap()));
-    list.into_iter().map(|(name, edges)| (name, Graph::from_edges(&edges))).collect()
 }
 
 #[test]
@@ -223,8 +200,15 @@ fn sums_and_transposes_wgpu() {
 
 #[test]
 fn elementwise_wgpu() {
-    let functions =
-        [Unary::Relu, Unary::LeakyRelu(0.2), Unary::Elu(1.0), Unary::Sigmoid, Unary::Tanh, Unary::InverseSqrt];
+    let functions = [
+        Unary::Relu,
+        Unary::LeakyRelu(0.2),
+        Unary::Elu(1.0),
+        Unary::Sigmoid,
+        Unary::Tanh,
+        Unary::Inverse,
+        Unary::InverseSqrt,
+    ];
     for (rows, cols) in [(1, 1), (70, 7), (9_000, 1), (4_000, 33)] {
         compare(&format!("{rows} x {cols}"), |device| {
             let x = upload(device, &random(rows, cols, 1));
@@ -238,11 +222,14 @@ fn elementwise_wgpu() {
                 device.unary_grad(f, &x, &y, &grad).unwrap();
                 results.extend([support::read(&value), support::read(&grad)]);
             }
-            let outs: Vec<Tensor> = (0..4).map(|_| poisoned(device, rows, cols)).collect();
+            let outs: Vec<Tensor> = (0..7).map(|_| poisoned(device, rows, cols)).collect();
             device.add(&x, &y, &outs[0]).unwrap();
             device.add_row(&x, &row, &outs[1]).unwrap();
             device.scale_add(1.0, &factor, &x, Some(&y), &outs[2]).unwrap();
             device.scale_add(0.0, &factor, &x, None, &outs[3]).unwrap();
+            device.mul(&x, &y, &outs[4]).unwrap();
+            device.combine(-2.0, &x, Some((0.5, &y)), &outs[5]).unwrap();
+            device.combine(3.0, &x, None, &outs[6]).unwrap();
             device.add_assign(&x, &y).unwrap();
             results.extend(outs.iter().chain([&y]).map(support::read));
             results
@@ -454,6 +441,28 @@ fn gine_wgpu() {
                 let rows = 0..graph.num_src() as u32;
                 device.gine_grad(&GineBackward { graph: &graph, rows, x: &x, e: &e, g: &g, grad_x: &grad_x }).unwrap();
                 vec![support::read(&out), support::read(&e), support::read(&grad_x)]
+            });
+        }
+    }
+}
+
+#[test]
+fn edge_softmax_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        for heads in [1, 3, 8] {
+            compare(&format!("{name}, {heads} heads"), |device| {
+                let graph = DeviceGraph::new(device, graph.clone());
+                // Scores that a careless exponential would not survive.
+                let score = upload(device, &random(graph.num_edges(), heads, 1));
+                let grad = upload(device, &random(graph.num_edges(), heads, 2));
+                let (weight, out) =
+                    (poisoned(device, graph.num_edges(), heads), poisoned(device, graph.num_edges(), heads));
+                device.edge_softmax(&graph, &score, 300.0, &weight).unwrap();
+                // The gradient multiplies the error of the weights by the scale: it is compared for weights that are the same.
+                let even = upload(device, &random(graph.num_edges(), heads, 3));
+                device.edge_softmax_grad(&graph, &even, &grad, 2.0, &out).unwrap();
+                vec![support::read(&weight), support::read(&out)]
             });
         }
     }

@@ -9,7 +9,8 @@ use hopwise::{
     backend::{Device, DeviceGraph, Tensor},
     graph::{Graph, generate::PlantedPartition},
     nn::{
-        AdamOptions, FeatureInput, GnnBuilder, LayerKind, Module, SageOptions, Targets, Trainer, accuracy, checkpoint,
+        AdamOptions, FeatureInput, GnnBuilder, Laplacian, LayerKind, Module, SageOptions, Targets, Trainer, accuracy,
+        checkpoint,
     },
     ops::ClassTargets,
 };
@@ -70,7 +71,7 @@ fn models_and_tapes_may_change_threads() {
     may_be_shared::<Device>();
 }
 
-const KINDS: [LayerKind; 3] = [
+const KINDS: [LayerKind; 4] = [
     LayerKind::Gcn(hopwise::nn::GcnOptions { add_self_loops: true, normalize: true, improved: false, bias: true }),
     LayerKind::Sage(SageOptions {
         aggregation: hopwise::nn::Aggregation::Mean,
@@ -79,6 +80,7 @@ const KINDS: [LayerKind; 3] = [
         project: false,
     }),
     LayerKind::Gin,
+    LayerKind::Cheb(3, Laplacian::Symmetric),
 ];
 
 /// Losses of `steps` steps, and the weights after them.
@@ -213,11 +215,11 @@ fn weights_survive_a_file_and_those_of_another_model_are_refused() {
         let error = checkpoint::load(&build(kind, 9, 2), &path).unwrap_err();
         assert!(error.to_string().contains("another model"), "{error}");
     }
-    // GIN's file for a GCN model.
+    // ChebNet's file for a GCN model.
     assert!(checkpoint::load(&build(KINDS[0], 8, 2), &path).unwrap_err().to_string().contains("it has no convs.0."));
     // Cut anywhere, a file is refused.
     let bytes = std::fs::read(&path).unwrap();
-    let model = build(KINDS[2], 8, 3);
+    let model = build(KINDS[3], 8, 3);
     let before: Vec<Matrix> = model.parameters().iter().map(|(_, p)| support::read(p.value())).collect();
     for len in (0..bytes.len()).step_by(97) {
         assert!(checkpoint::from_bytes(&model, &bytes[..len], &path).is_err(), "{len} bytes");

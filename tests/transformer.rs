@@ -11,7 +11,7 @@ use hopwise::{
     graph::{EdgeList, Graph, generate::SplitMix},
     nn::{Conv, ConvInput, Initializer, TransformerConv, TransformerOptions},
     ops::{self, AttentionInput, StepState, Tape, Var},
-    plan::{AttentionPlan, Capabilities},
+    plan::{Capabilities, TransformerPlan},
 };
 use support::{leaf, random, read};
 
@@ -83,8 +83,8 @@ impl Case {
         let input = AttentionInput { heads: self.heads, edges, dropout: self.dropout };
         let segment = self.segment;
         let plan = move |offsets: &[u32], heads: usize, channels: usize, attributes: usize, caps: &Capabilities| {
-            let plan = AttentionPlan::new(offsets, heads, channels, attributes, caps);
-            AttentionPlan { segment: segment.unwrap_or(plan.segment), ..plan }
+            let plan = TransformerPlan::new(offsets, heads, channels, attributes, caps);
+            TransformerPlan { segment: segment.unwrap_or(plan.segment), ..plan }
         };
         let out = ops::transformer_with_plan(&tape, &graph, &vars[0], &vars[1], &vars[2], input, &plan).unwrap();
         let upstream = Tensor::from_matrix(device, &random(graph.num_dst(), columns, 6), "upstream").unwrap();

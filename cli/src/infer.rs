@@ -53,6 +53,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     prepare.no_normalize_features |= trained("normalize_features", "false");
     prepare.undirected |= trained("undirected", "true");
     prepare.no_edge_weights |= trained("edge_weights", "false");
+    if let (None, Some(Ok(split @ 1..))) = (prepare.split, shape.metadata.get("split").map(|s| s.parse())) {
+        prepare.split = Some(split);
+    }
     let multi_label = trained("multi_label", "true");
     let seed = shape.metadata.get("seed").and_then(|s| s.parse().ok()).unwrap_or(0);
     let prepared = prepare.prepare(args.source.load()?, shape.builder.takes_edge_weights())?;

@@ -29,6 +29,10 @@ pub(crate) struct PrepareArgs {
     /// Treat all edges alike, even if they have weights
     #[arg(long)]
     pub(crate) no_edge_weights: bool,
+
+    /// Which of a data set's splits to use, from 0
+    #[arg(long, value_name = "K")]
+    pub(crate) split: Option<usize>,
 }
 
 /// A graph with its features in host memory, ready for any device.
@@ -41,7 +45,8 @@ pub(crate) struct Prepared {
     /// The ids in the file, where they were compacted.
     pub(crate) node_ids: Option<Vec<u64>>,
     pub(crate) labels: Option<Labels>,
-    splits: Vec<Split>,
+    /// The split to use, if the data set has any.
+    split: Option<Split>,
 }
 
 /// The same on a device.
@@ -76,6 +81,7 @@ impl PrepareArgs {
             dataset.recipe.symmetrize = true;
             dataset.recipe.coalesce = true;
         }
+        let split = choose_split(&dataset, self.split)?;
         let edges = dataset.prepared_edges()?;
         let graph = Graph::from_edges(&edges);
         let weights = match edges.weights() {
@@ -86,7 +92,7 @@ impl PrepareArgs {
             Some(weights) if takes_weights && !self.no_edge_weights => {
                 if let Some(e) = weights.iter().position(|&w| w < 0.0) {
                     return Err(Failure::Data(format!(
-                        "edge {e} ({} -> {}) has the weight {}, but GCN's normalisation needs weights of 0 or more: use --no-edge-weights",
+                        "edge {e} ({} -> {}) has the weight {}, but the normalisation needs weights of 0 or more: use --no-edge-weights",
                         edges.src()[e],
                         edges.dst()[e],
                         weights[e]
@@ -122,8 +128,24 @@ impl PrepareArgs {
             weights,
             node_ids: dataset.node_ids,
             labels: dataset.labels,
-            splits: dataset.splits,
+            split,
         })
+    }
+}
+
+/// The split asked for, or the first.
+fn choose_split(dataset: &Dataset, asked: Option<usize>) -> Result<Option<Split>, Failure> {
+    let count = dataset.splits.len();
+    match asked {
+        Some(k) if k >= count => Err(Failure::Usage(format!(
+            "--split {k} does not exist: {} has {count} splits, numbered from 0",
+            dataset.name
+        ))),
+        None if count > 1 => {
+            eprintln!("note: using the first of {count} splits (--split K takes another)");
+            Ok(dataset.splits.first().cloned())
+        }
+        k => Ok(dataset.splits.get(k.unwrap_or(0)).cloned()),
     }
 }
 
@@ -143,17 +165,15 @@ impl Prepared {
         self.features.cols()
     }
 
-    /// The data set's first split, or a random one that depends on the seed.
+    /// The data set's split, or a random one that depends on the seed.
     pub(crate) fn split(&self, seed: u64) -> Split {
-        self.splits.first().cloned().unwrap_or_else(|| random_split(self.graph.num_dst(), seed))
+        self.split.clone().unwrap_or_else(|| random_split(self.graph.num_dst(), seed))
     }
 
-    /// Says where the split comes from, if that is not obvious.
+    /// Says where the split comes from, if the data set has none.
     pub(crate) fn explain_split(&self) {
-        match self.splits.len() {
-            0 => eprintln!("note: no split; each seed draws one: 60 % of the nodes train, 20 % validate, 20 % test"),
-            1 => {}
-            n => eprintln!("note: using the first of {n} splits"),
+        if self.split.is_none() {
+            eprintln!("note: no split; each seed draws one: 60 % of the nodes train, 20 % validate, 20 % test");
         }
     }
 

@@ -8,7 +8,7 @@ use hopwise::{
     Matrix,
     backend::{Device, Tensor},
     data::Labels,
-    nn::{AdamOptions, Gnn, GnnBuilder, LayerKind, Targets, Trainer, accuracy, checkpoint},
+    nn::{AdamOptions, Gnn, GnnBuilder, Laplacian, LayerKind, Targets, Trainer, accuracy, checkpoint},
     ops::{ClassTargets, MultiTargets},
 };
 use serde_json::json;
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: u32,
 
-    /// Width between layers [default: 16 for gcn, 64 for sage and gin]
+    /// Width between layers [default: 16 for gcn and cheb, 64 for sage and gin]
     #[arg(long, value_parser = at_least_one)]
     hidden: Option<usize>,
 
@@ -99,6 +99,7 @@ enum Model {
     Gcn,
     Sage,
     Gin,
+    Cheb,
 }
 
 impl Model {
@@ -107,6 +108,7 @@ impl Model {
             Self::Gcn => "gcn",
             Self::Sage => "sage",
             Self::Gin => "gin",
+            Self::Cheb => "cheb",
         }
     }
 
@@ -115,12 +117,13 @@ impl Model {
             Self::Gcn => LayerKind::Gcn(Default::default()),
             Self::Sage => LayerKind::Sage(Default::default()),
             Self::Gin => LayerKind::Gin,
+            Self::Cheb => LayerKind::Cheb(2, Laplacian::Symmetric),
         }
     }
 
     fn default_hidden(self) -> usize {
         match self {
-            Self::Gcn => 16,
+            Self::Gcn | Self::Cheb => 16,
             Self::Sage | Self::Gin => 64,
         }
     }
@@ -151,7 +154,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         output::check_target(path)?;
     }
     let dataset = args.source.load()?;
-    let prepared = args.prepare.prepare(dataset, args.model == Model::Gcn)?;
+    let prepared = args.prepare.prepare(dataset, matches!(args.model, Model::Gcn | Model::Cheb))?;
     let Some(labels) = &prepared.labels else {
         return Err(Failure::Data(format!(
             "{} has no labels: there is nothing to train on (`hopwise info` shows what a file holds)",
@@ -278,6 +281,7 @@ impl Args {
             flag("edge_weights", !self.prepare.no_edge_weights),
             flag("multi_label", matches!(labels, Labels::Multi(_))),
             ("seed".to_owned(), self.seed.to_string()),
+            ("split".to_owned(), self.prepare.split.unwrap_or(0).to_string()),
         ])
     }
 

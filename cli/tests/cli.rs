@@ -79,7 +79,7 @@ fn every_model_trains_and_its_weights_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let weights = folder.path().join("w.safetensors");
     let predictions = folder.path().join("p.csv");
-    for model in ["gcn", "sage", "gin"] {
+    for model in ["gcn", "sage", "gin", "cheb"] {
         let args = ["train", "sbm", "--backend", "cpu", "--model", model, "--epochs", "100", "--seed", "3", "--json"];
         let trained = json(&[args.as_slice(), &["--out", text(&weights)]].concat());
         assert!(trained["test_accuracy"].as_f64().unwrap() > 0.75, "{model}: {}", trained["test_accuracy"]);
@@ -181,7 +181,7 @@ fn graphs_without_edges_or_features_train() {
         d.edges = EdgeList::square(6, vec![], vec![]).unwrap();
         d.features = None;
     });
-    for model in ["gcn", "sage", "gin"] {
+    for model in ["gcn", "sage", "gin", "cheb"] {
         for backend in ["cpu", "wgpu"] {
             let args = ["train", text(&path), "--backend", backend, "--model", model, "--epochs", "5", "--json"];
             assert!(json(&args)["loss"].as_f64().unwrap().is_finite());
@@ -247,6 +247,23 @@ fn wrong_input_is_told_apart_and_explained() {
         std::fs::write(&cut, &bytes[..len]).unwrap();
         refused(&["train", text(&cut)], 3, &["cut.safetensors"]);
     }
+}
+
+#[test]
+fn a_split_is_chosen_and_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), |d| {
+        d.splits.push(Split { train: vec![0, 1, 3], val: vec![2], test: vec![4, 5] });
+    });
+    let weights = folder.path().join("w.safetensors");
+    let args = ["train", text(&path), "--backend", "cpu", "--epochs", "5", "--json", "--out", text(&weights)];
+    let sizes = |more: &[&str]| json(&[args.as_slice(), more].concat())["seeds"][0]["nodes"]["train"].clone();
+    assert_eq!(sizes(&[]), 2);
+    let second = json(&[args.as_slice(), &["--split", "1"]].concat());
+    assert_eq!(second["seeds"][0]["nodes"]["train"], 3);
+    let inferred = json(&["infer", text(&path), "--backend", "cpu", "--weights", text(&weights), "--json"]);
+    assert_eq!(inferred["test_accuracy"], second["test_accuracy"]);
+    refused(&["train", text(&path), "--split", "2"], 2, &["--split 2", "2 splits"]);
 }
 
 #[test]

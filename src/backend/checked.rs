@@ -3,11 +3,11 @@
 use super::{
     BackendError, Buffer, Device, DeviceGraph, DeviceInfo, Direction, Indices, MemoryStats, ReadFuture, Tensor,
     kernels::{
-        AdamUpdate, Attention, DropoutMask, Gate, GateBackward, Gemm, GineBackward, GineForward, Sddmm, Spmm,
-        TransformerBackward, TransformerForward, Unary,
+        AdamUpdate, Attention, DropoutMask, Gate, GateBackward, Gatv2, Gatv2Backward, Gemm, GineBackward, GineForward,
+        Sddmm, Spmm, TransformerBackward, TransformerForward, Unary,
     },
 };
-use crate::plan::{AttentionPlan, Capabilities};
+use crate::plan::{AttentionPlan, Capabilities, TransformerPlan};
 
 /// Collects what a kernel's arguments must fulfil.
 struct Check<'a> {
@@ -169,6 +169,38 @@ impl Device {
         unsafe { self.backend().sddmm(args) }
     }
 
+    /// Runs [`SoftmaxKernels::edge_softmax`](super::kernels::SoftmaxKernels::edge_softmax).
+    ///
+    /// # Errors
+    /// If there is not one row an edge, or what the device reports.
+    pub fn edge_softmax(&self, graph: &DeviceGraph, score: &Tensor, scale: f32, out: &Tensor) -> Checked {
+        let check = self.check("edge_softmax");
+        check.graph(graph)?;
+        check.alike([graph.num_edges(), score.cols().max(1)], &[("the scores", score), ("the output", out)])?;
+        // SAFETY: there is one row an edge, and at least one column.
+        unsafe { self.backend().edge_softmax(graph, score, scale, out) }
+    }
+
+    /// Runs [`SoftmaxKernels::edge_softmax_grad`](super::kernels::SoftmaxKernels::edge_softmax_grad).
+    ///
+    /// # Errors
+    /// If there is not one row an edge, or what the device reports.
+    pub fn edge_softmax_grad(
+        &self,
+        graph: &DeviceGraph,
+        weight: &Tensor,
+        grad: &Tensor,
+        scale: f32,
+        out: &Tensor,
+    ) -> Checked {
+        let check = self.check("edge_softmax_grad");
+        check.graph(graph)?;
+        let tensors = [("the weights", weight), ("the gradient", grad), ("the output", out)];
+        check.alike([graph.num_edges(), weight.cols().max(1)], &tensors)?;
+        // SAFETY: there is one row an edge, and at least one column.
+        unsafe { self.backend().edge_softmax_grad(graph, weight, grad, scale, out) }
+    }
+
     /// Runs [`Gemm`].
     ///
     /// # Errors
@@ -239,6 +271,28 @@ impl Device {
         self.check("add").alike(out.shape(), &[("a", a), ("b", b), ("the output", out)])?;
         // SAFETY: all tensors have one shape.
         unsafe { self.backend().add(a, b, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::mul`](super::kernels::ElementwiseKernels::mul).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn mul(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Checked {
+        self.check("mul").alike(out.shape(), &[("a", a), ("b", b), ("the output", out)])?;
+        // SAFETY: all tensors have one shape.
+        unsafe { self.backend().mul(a, b, out) }
+    }
+
+    /// Runs [`ElementwiseKernels::combine`](super::kernels::ElementwiseKernels::combine).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn combine(&self, a: f32, x: &Tensor, y: Option<(f32, &Tensor)>, out: &Tensor) -> Checked {
+        let check = self.check("combine");
+        check.alike(out.shape(), &[("x", x), ("the output", out)])?;
+        check.maybe("y", y.map(|(_, y)| y), out.shape())?;
+        // SAFETY: all tensors have one shape.
+        unsafe { self.backend().combine(a, x, y, out) }
     }
 
     /// Runs [`ElementwiseKernels::add_row`](super::kernels::ElementwiseKernels::add_row).
@@ -328,6 +382,47 @@ impl Device {
         check.tensor("the output", out, out.shape())?;
         // SAFETY: every row named exists, and there is one input row for each.
         unsafe { self.backend().scatter_rows(x, rows, out) }
+    }
+
+    /// Runs [`Gatv2`]; see [`Gatv2Kernels::gatv2`](super::kernels::Gatv2Kernels::gatv2).
+    ///
+    /// # Errors
+    /// If a shape does not fit the graph or the heads, or what the device reports.
+    pub fn gatv2(&self, args: &Gatv2<'_>, h: &Tensor, logsumexp: &Tensor) -> Checked {
+        let check = self.check("gatv2");
+        check.gatv2(args)?;
+        check.tensor("the output", h, args.r.shape())?;
+        check.tensor("the logarithms", logsumexp, [args.r.rows(), args.heads])?;
+        // SAFETY: every shape fits the graph, which was validated when it was built, and the heads; every buffer holds more words than the
+        // step's state has.
+        unsafe { self.backend().gatv2(args, h, logsumexp) }
+    }
+
+    /// Runs [`Gatv2Backward`].
+    ///
+    /// # Errors
+    /// If a shape does not fit the graph or the heads, or what the device reports.
+    pub fn gatv2_grad(&self, args: &Gatv2Backward<'_>) -> Checked {
+        let check = self.check("gatv2_grad");
+        let forward = args.forward;
+        check.gatv2(forward)?;
+        check.attention_plan(args.plan_by_source)?;
+        check.alike(
+            forward.r.shape(),
+            &[("h", args.h), ("the gradient", args.g), ("grad_r", args.grad_r), ("grad_att", args.grad_att)],
+        )?;
+        check.tensor("the logarithms", args.logsumexp, [forward.r.rows(), forward.heads])?;
+        check.tensor("grad_l", args.grad_l, forward.l.shape())?;
+        let edge_grads = args.grad_attr.is_some() || args.grad_weight.is_some();
+        check.argument("gradients of edges", edge_grads && forward.edge.is_none(), "asked for", "edge attributes")?;
+        if let Some(edge) = &forward.edge {
+            check.maybe("the gradient of the edge attributes", args.grad_attr, edge.attr.shape())?;
+            let ranges = forward.plan.ranges(forward.graph.num_edges());
+            check.maybe("the gradient of the edge weight", args.grad_weight, [ranges, edge.weight.words()])?;
+        }
+        // SAFETY: every shape fits the graph, which was validated when it was built, and the heads; every buffer holds more words than the
+        // step's state has.
+        unsafe { self.backend().gatv2_grad(args) }
     }
 
     /// Runs [`GineForward`].
@@ -462,7 +557,7 @@ impl Device {
     pub fn transformer(&self, args: &TransformerForward<'_>) -> Checked {
         let check = self.check("transformer");
         check.attention(&args.input)?;
-        check.attention_plan(&args.input, args.plan)?;
+        check.transformer_plan(&args.input, args.plan)?;
         check.tensor("the output", args.out, args.input.q.shape())?;
         check.tensor("the log-sum-exp", args.logsumexp, [args.out.rows(), args.input.heads])?;
         // SAFETY: every shape fits the graph, which was validated when it was built, and the plan the shapes.
@@ -477,8 +572,8 @@ impl Device {
         let check = self.check("transformer_grad");
         let input = &args.input;
         check.attention(input)?;
-        check.attention_plan(input, args.plan)?;
-        check.attention_plan(input, args.transposed_plan)?;
+        check.transformer_plan(input, args.plan)?;
+        check.transformer_plan(input, args.transposed_plan)?;
         let of_destinations =
             [("the gradient", args.g), ("the output", args.out), ("the queries' gradient", args.grad_q)];
         check.alike(input.q.shape(), &of_destinations)?;
@@ -619,7 +714,7 @@ impl Check<'_> {
         self.maybe("the edge attributes", args.attr, [args.graph.num_edges(), args.attributes().max(1)])
     }
 
-    fn attention_plan(&self, args: &Attention<'_>, plan: &AttentionPlan) -> Checked {
+    fn transformer_plan(&self, args: &Attention<'_>, plan: &TransformerPlan) -> Checked {
         let most = self.device.capabilities().workgroup_size;
         let wrong = !plan.lanes.is_power_of_two() || plan.lanes > most;
         self.argument("lanes a head", wrong, plan.lanes, format_args!("a power of two up to {most}"))?;
@@ -628,6 +723,30 @@ impl Check<'_> {
         let wrong = plan.chunk != 1 && !(plan.chunk == 4 && aligned);
         self.argument("channels a chunk", wrong, plan.chunk, "1, or 4 where heads are aligned")?;
         self.argument("edges a segment", plan.segment == 0, 0, "at least 1")
+    }
+
+    /// What GATv2 takes.
+    fn gatv2(&self, args: &Gatv2<'_>) -> Checked {
+        self.graph(args.graph)?;
+        let features = args.l.cols();
+        let wrong = args.heads == 0 || features == 0 || !features.is_multiple_of(args.heads);
+        self.argument("the number of heads", wrong, args.heads, format_args!("a divisor of {features} features"))?;
+        self.tensor("l", args.l, [args.graph.num_src(), features])?;
+        self.tensor("r", args.r, [args.graph.num_dst(), features])?;
+        self.tensor("att", args.att, [1, features])?;
+        if let Some(edge) = &args.edge {
+            self.tensor("the edge attributes", edge.attr, [args.graph.num_edges(), edge.attr.cols().max(1)])?;
+            self.tensor("the edge weight", edge.weight, [features, edge.attr.cols()])?;
+        }
+        self.attention_plan(args.plan)
+    }
+
+    fn attention_plan(&self, plan: &AttentionPlan) -> Checked {
+        let (lanes, most) = (plan.lanes, self.device.capabilities().workgroup_size);
+        let wrong = !lanes.is_power_of_two() || lanes > most;
+        self.argument("lanes a head", wrong, lanes, format_args!("a power of two up to {most}"))?;
+        self.argument("edges a segment", plan.segment == 0, 0, "at least 1")?;
+        self.argument("edges a range", plan.range == 0, 0, "at least 1")
     }
 
     /// What all losses ask for; rows without columns have none.

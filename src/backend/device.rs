@@ -14,6 +14,7 @@ pub trait Backend:
     + kernels::ElementwiseKernels
     + kernels::GateKernels
     + kernels::GatherKernels
+    + kernels::Gatv2Kernels
     + kernels::GineKernels
     + kernels::HeadKernels
     + kernels::LinearKernels
@@ -21,6 +22,7 @@ pub trait Backend:
     + kernels::OptimKernels
     + kernels::RowKernels
     + kernels::SddmmKernels
+    + kernels::SoftmaxKernels
     + kernels::SpmmKernels
     + kernels::TransformerKernels
 {

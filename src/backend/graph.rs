@@ -1,15 +1,27 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{BackendError, Device, Indices, Tensor};
-use crate::graph::Graph;
+use crate::graph::{Graph, Looped};
 
 /// Which side of a graph the rows of a kernel are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Rows are destinations and gather from sources.
+    #[default]
     Forward,
     /// Rows are sources and gather from destinations: gradients.
     Transposed,
+}
+
+impl Direction {
+    /// The other one.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        match self {
+            Self::Forward => Self::Transposed,
+            Self::Transposed => Self::Forward,
+        }
+    }
 }
 
 /// A graph on a device, with what is derived from it made once and kept. Clones are the same graph.
@@ -26,18 +38,25 @@ struct Inner {
     inverse_in_degree: Lazy<Tensor>,
     gcn_scale: Lazy<Tensor>,
     looped: Lazy<LoopedGraph>,
+    loop_free: Lazy<LoopedGraph>,
+    edges_of_sources: Lazy<DeviceGraph>,
+    edges_of_destinations: Lazy<DeviceGraph>,
     by_source: Lazy<Indices>,
 }
 
-/// A graph with one self loop a node on a device, and where its edges come from.
+/// A graph derived from another on a device (with one self loop a node, or without loops), and where its edges come from.
 #[derive(Clone, Debug)]
 pub struct LoopedGraph {
     graph: DeviceGraph,
     source: Indices,
+    /// `source` on the host, to make the means from.
+    host_source: Arc<Vec<u32>>,
+    edges_before: u32,
+    means: Arc<Lazy<DeviceGraph>>,
 }
 
 impl LoopedGraph {
-    /// The graph with its loops.
+    /// The derived graph.
     pub fn graph(&self) -> &DeviceGraph {
         &self.graph
     }
@@ -45,6 +64,17 @@ impl LoopedGraph {
     /// See [`crate::graph::Looped::source`].
     pub fn source(&self) -> &Indices {
         &self.source
+    }
+
+    /// From the edges of the graph before to those with loops, see [`Graph::loop_means`]. Made on the first call and kept.
+    ///
+    /// # Errors
+    /// If the graph grows too large.
+    pub fn loop_means(&self) -> Result<DeviceGraph, BackendError> {
+        self.means.get_or_try(|| {
+            let means = self.graph.host().loop_means(&self.host_source, self.edges_before)?;
+            Ok(DeviceGraph::new(self.graph.device(), means))
+        })
     }
 }
 
@@ -59,6 +89,9 @@ impl DeviceGraph {
             inverse_in_degree: Lazy::default(),
             gcn_scale: Lazy::default(),
             looped: Lazy::default(),
+            loop_free: Lazy::default(),
+            edges_of_sources: Lazy::default(),
+            edges_of_destinations: Lazy::default(),
             by_source: Lazy::default(),
         }))
     }
@@ -156,11 +189,47 @@ impl DeviceGraph {
     /// # Errors
     /// If the graph grows too large, or what the device reports.
     pub fn with_self_loops(&self) -> Result<LoopedGraph, BackendError> {
-        self.0.looped.get_or_try(|| {
-            let looped = self.host().with_self_loops()?;
-            let source = Indices::new(&self.0.device, &looped.source, "sources of looped edges")?;
-            Ok(LoopedGraph { graph: Self::new(&self.0.device, looped.graph), source })
+        self.0.looped.get_or_try(|| self.derived(self.host().with_self_loops()?))
+    }
+
+    /// The graph without its self loops, see [`Graph::without_self_loops`].
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn without_self_loops(&self) -> Result<LoopedGraph, BackendError> {
+        self.0.loop_free.get_or_try(|| self.derived(self.host().without_self_loops()))
+    }
+
+    fn derived(&self, derived: Looped) -> Result<LoopedGraph, BackendError> {
+        Ok(LoopedGraph {
+            graph: Self::new(&self.0.device, derived.graph),
+            source: Indices::new(&self.0.device, &derived.source, "sources of derived edges")?,
+            host_source: Arc::new(derived.source),
+            edges_before: self.host().num_edges(),
+            means: Arc::default(),
         })
+    }
+
+    /// The graph whose destinations are this one's edges, each with its source as the only neighbour: gathering a row an edge is a sum over it, and
+    /// the gradient a sum over its transpose.
+    ///
+    /// # Errors
+    /// If the edges are too many to be nodes.
+    pub fn edges_of_sources(&self) -> Result<Self, BackendError> {
+        self.0.edges_of_sources.get_or_try(|| self.incidence(self.host().num_src(), self.host().columns().to_vec()))
+    }
+
+    /// The graph whose destinations are this one's edges, each with its own destination as the only neighbour.
+    ///
+    /// # Errors
+    /// If the edges are too many to be nodes.
+    pub fn edges_of_destinations(&self) -> Result<Self, BackendError> {
+        self.0.edges_of_destinations.get_or_try(|| self.incidence(self.host().num_dst(), self.host().rows()))
+    }
+
+    fn incidence(&self, nodes: u32, ends: Vec<u32>) -> Result<Self, BackendError> {
+        let graph = Graph::from_csr(nodes, (0..=self.host().num_edges()).collect(), ends)?;
+        Ok(Self::new(&self.0.device, graph))
     }
 
     /// The position in edge order of each edge of the transpose.

@@ -145,6 +145,11 @@ impl Tensor {
         Self { rows, ..self.clone() }
     }
 
+    /// All of the memory as a single row, padding included.
+    pub(crate) fn flattened(&self) -> Self {
+        Self { rows: 1, cols: self.words(), ..self.clone() }
+    }
+
     /// A tensor of the same shape with undefined contents.
     ///
     /// # Errors

@@ -3,10 +3,10 @@ use super::{Graph, GraphError, edges::check_edge_count};
 /// Marks a loop that does not stem from an edge of the graph before.
 pub const NO_EDGE: u32 = u32::MAX;
 
-/// A graph with exactly one self loop a node, and where its edges come from.
+/// A graph whose self loops were replaced or taken out, and where its edges come from.
 #[derive(Debug)]
 pub struct Looped {
-    /// The graph: in each row the edges that were no loops, in their order, then the loop. Loop `i` has the edge id `n + i`,
+    /// The graph: in each row the edges that were no loops, in their order, then the new loop, if any. New loop `i` has the edge id `n + i`,
     /// `n` being one past the largest id before; the others keep theirs.
     pub graph: Graph,
     /// For each edge, its position in the edge order of the graph before. A loop that replaces listed ones stems from the last of
@@ -15,6 +15,20 @@ pub struct Looped {
 }
 
 impl Graph {
+    /// Takes every self loop out.
+    pub fn without_self_loops(&self) -> Looped {
+        let mut source: Vec<u32> = Vec::with_capacity(self.columns().len());
+        let mut offsets = vec![0];
+        for i in 0..self.num_dst() {
+            let row = self.offsets()[i as usize]..self.offsets()[i as usize + 1];
+            source.extend(row.filter(|&k| self.columns()[k as usize] != i));
+            offsets.push(source.len() as u32);
+        }
+        let pick = |values: &[u32]| source.iter().map(|&k| values[k as usize]).collect();
+        let graph = Self::from_valid(self.num_src(), offsets, pick(self.columns()), pick(self.edge_ids()));
+        Looped { graph, source }
+    }
+
     /// Takes every self loop out and puts one in for each of the first `min(num_src, num_dst)` nodes.
     ///
     /// Layers that give loops a weight of their own, or a node's loop the weight it had, read it off [`Looped::source`].
@@ -51,6 +65,30 @@ impl Graph {
         }
         Ok(Looped { graph: Graph::from_valid(self.num_src(), offsets, columns, edge_ids), source })
     }
+
+    /// Of a graph with loops: a graph from the `edges_before` edges that it was made of (sources) to its own edges (destinations). An edge comes from
+    /// itself, a loop from all others into its node: means over this graph give loops the mean attributes of the node's edges. `source` is
+    /// [`Looped::source`].
+    ///
+    /// # Errors
+    /// If there are too many edges, or `source` is that of another graph.
+    pub fn loop_means(&self, source: &[u32], edges_before: u32) -> Result<Self, GraphError> {
+        let (mut offsets, mut columns) = (vec![0], Vec::new());
+        let rows = self.offsets().windows(2).map(|w| w[0] as usize..w[1] as usize);
+        for (i, row) in rows.enumerate() {
+            let is_loop = |k: usize| self.columns()[k] as usize == i;
+            for k in row.clone() {
+                if is_loop(k) {
+                    columns.extend(row.clone().filter(|&other| !is_loop(other)).map(|other| source[other]));
+                } else {
+                    columns.push(source[k]);
+                }
+                check_edge_count(columns.len() as u64)?;
+                offsets.push(columns.len() as u32);
+            }
+        }
+        Self::from_csr(edges_before, offsets, columns)
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +105,19 @@ mod tests {
         assert_eq!(looped.graph.columns(), [0, 0, 2, 1, 2]);
         assert_eq!(looped.graph.edge_ids(), [4, 0, 2, 5, 6]);
         assert_eq!(looped.source, [NO_EDGE, 0, 2, 3, NO_EDGE]);
+        let means = looped.graph.loop_means(&looped.source, 4).unwrap();
+        assert_eq!(means.offsets(), [0, 0, 1, 2, 4, 4]);
+        assert_eq!(means.columns(), [0, 2, 0, 2]);
+    }
+
+    #[test]
+    fn loops_are_taken_out_and_ids_kept() {
+        let g = Graph::from_edges(&EdgeList::square(3, vec![0, 1, 2, 1], vec![1, 1, 1, 0]).unwrap());
+        let derived = g.without_self_loops();
+        assert_eq!(derived.graph.offsets(), [0, 1, 3, 3]);
+        assert_eq!(derived.graph.columns(), [1, 0, 2]);
+        assert_eq!(derived.graph.edge_ids(), [3, 0, 2]);
+        assert_eq!(derived.source, [0, 1, 3]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use super::{Conv, ConvInput, Features, Initializer, Linear, Module, NnError, Parameter, Visitor};
 use crate::{
-    backend::{DeviceGraph, Tensor, kernels::Unary},
+    backend::{DeviceGraph, Direction, Tensor, kernels::Unary},
     ops::{self, SpmmInput, Tape, Var},
 };
 
@@ -120,7 +120,11 @@ impl Propagation {
 
     fn normalized(tape: &Tape, graph: DeviceGraph, weight: Option<Var>) -> Result<Self, NnError> {
         let scale = match &weight {
-            Some(weight) => ops::activation(tape, &ops::degree(tape, &graph, weight)?, Unary::InverseSqrt)?,
+            Some(weight) => ops::activation(
+                tape,
+                &ops::degree(tape, &graph, Some(weight), Direction::Forward)?,
+                Unary::InverseSqrt,
+            )?,
             None => tape.constant(&graph.gcn_scale()?),
         };
         Ok(Self { graph, weight, scale: Some(scale) })
@@ -131,6 +135,7 @@ impl Propagation {
             weight: self.weight.as_ref(),
             row_scale: self.scale.as_ref(),
             column_scale: self.scale.as_ref(),
+            ..Default::default()
         };
         Ok(ops::spmm(tape, &self.graph, x, input)?)
     }

@@ -1,14 +1,18 @@
 //! Layers, models, optimisers, training and checkpoints.
 //!
 //! - [`Features`]: what a layer takes, dense or sparse.
-//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`TransformerConv`]: layers with PyTorch Geometric's formulas and parameter names.
+//! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`ChebConv`],
+//!   [`GatV2Conv`], [`TransformerConv`]: layers with PyTorch Geometric's formulas and parameter names.
 //! - [`Gnn`]: a stack of them, from a [`GnnBuilder`].
 //! - [`Adam`]: the optimiser; [`Trainer`]: full-batch training; [`checkpoint`]: weights in files.
 
+mod attention;
+mod cheb;
 pub mod checkpoint;
 mod conv;
 mod error;
 mod features;
+mod gatv2;
 mod gcn;
 mod gin;
 mod linear;
@@ -20,9 +24,12 @@ mod sg;
 mod train;
 mod transformer;
 
+pub use attention::GatOptions;
+pub use cheb::{ChebConv, Laplacian};
 pub use conv::{Conv, ConvInput};
 pub use error::NnError;
 pub use features::{FeatureInput, Features};
+pub use gatv2::GatV2Conv;
 pub use gcn::{GcnConv, GcnOptions};
 pub use gin::{GinConv, GineConv};
 pub use linear::{Linear, Mlp};

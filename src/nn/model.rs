@@ -1,8 +1,8 @@
 use std::path::Path;
 
 use super::{
-    Conv, ConvInput, Features, GcnConv, GcnOptions, GinConv, Initializer, Module, NnError, SageConv, SageOptions,
-    SgConv, Visitor, checkpoint,
+    ChebConv, Conv, ConvInput, Features, GcnConv, GcnOptions, GinConv, Initializer, Laplacian, Module, NnError,
+    SageConv, SageOptions, SgConv, Visitor, checkpoint,
 };
 use crate::{
     backend::{Device, DeviceGraph, kernels::Unary},
@@ -20,6 +20,8 @@ pub enum LayerKind {
     Gin,
     /// [`SgConv`] of so many rounds.
     Sg(u32),
+    /// [`ChebConv`] of so many terms.
+    Cheb(usize, Laplacian),
 }
 
 /// What a [`Gnn`] is to be.
@@ -100,6 +102,9 @@ impl GnnBuilder {
                     LayerKind::Sage(options) => Box::new(SageConv::new(&mut init, from, to, options)?),
                     LayerKind::Gin => Box::new(GinConv::new(&mut init, from, self.hidden, to)?),
                     LayerKind::Sg(hops) => Box::new(SgConv::new(&mut init, from, to, hops)?),
+                    LayerKind::Cheb(terms, normalization) => {
+                        Box::new(ChebConv::new(&mut init, from, to, terms, normalization)?)
+                    }
                 })
             })
             .collect::<Result<_, NnError>>()?;
@@ -114,7 +119,7 @@ const BUILDER_KEY: &str = "builder";
 #[derive(Clone, Debug)]
 pub struct StoredModel {
     /// The builder that made the model. For files that only hold weights, as PyTorch Geometric's, layers and widths are read off names and shapes,
-    /// and the rest is the default: mean aggregation, GCN's loops and normalisation, ReLU, no dropout.
+    /// and the rest is the default: mean aggregation, GCN's loops and normalisation, the symmetric Laplacian, ReLU, no dropout.
     pub builder: GnnBuilder,
     /// Features a node.
     pub in_width: usize,
@@ -145,11 +150,16 @@ impl GnnBuilder {
             (LayerKind::Sage(options), "lin_l", "lin_l")
         } else if shapes.contains_key("convs.0.nn.0.weight") {
             (LayerKind::Gin, "nn.0", "nn.2")
+        } else if shapes.contains_key("convs.0.lins.0.weight") {
+            let terms = (0..).take_while(|k| shapes.contains_key(&format!("convs.0.lins.{k}.weight"))).count();
+            (LayerKind::Cheb(terms, Laplacian::Symmetric), "lins.0", "lins.0")
         } else if shapes.contains_key("convs.0.lin.weight") {
             let options = GcnOptions { bias: shapes.contains_key("convs.0.bias"), ..Default::default() };
             (LayerKind::Gcn(options), "lin", "lin")
         } else {
-            return Err(other("its names are none of a GCN, GraphSAGE or GIN (convs.0.lin.weight and so on)".into()));
+            return Err(other(
+                "its names are none of a GCN, GraphSAGE, GIN or ChebNet (convs.0.lin.weight and so on)".into(),
+            ));
         };
         let (in_side, in_width) = matrix(format!("convs.0.{first}.weight"))?;
         let (out_width, out_side) = matrix(format!("convs.{}.{last}.weight", layers - 1))?;
@@ -164,7 +174,7 @@ impl GnnBuilder {
 
     /// Whether the layers have a use for edge weights.
     pub fn takes_edge_weights(&self) -> bool {
-        matches!(self.kind, LayerKind::Gcn(_) | LayerKind::Sg(_))
+        matches!(self.kind, LayerKind::Gcn(_) | LayerKind::Sg(_) | LayerKind::Cheb(..))
     }
 }
 

@@ -49,7 +49,8 @@ impl<'a> Visitor<'_, 'a> {
 }
 
 impl Parameter {
-    /// A parameter of PyTorch's `shape` (at most two dimensions; one dimension is a single row), its values made one after the other, row by row.
+    /// A parameter of PyTorch's `shape`, its values made one after the other, row by row. One dimension is a single row, and so is `[1, rows, cols]`,
+    /// the shape of attention.
     ///
     /// # Errors
     /// [`NnError::Argument`] for another number of dimensions; if there is no room for the values.
@@ -58,9 +59,14 @@ impl Parameter {
         let (rows, cols) = match *shape {
             [cols] => (1, cols),
             [rows, cols] => (rows, cols),
+            [1, heads, channels] => (1, heads.saturating_mul(channels)),
             _ => {
                 let (what, got) = ("a parameter's shape", format!("{shape:?}"));
-                return Err(NnError::Argument { what, got, expected: "one or two dimensions".into() });
+                return Err(NnError::Argument {
+                    what,
+                    got,
+                    expected: "one or two dimensions, or three that start with 1".into(),
+                });
             }
         };
         // The device goes first: it refuses what is too large before the host makes it.
@@ -86,7 +92,7 @@ impl Parameter {
         &self.shape
     }
 
-    /// The value, `[rows, cols]`; one-dimensional parameters are a single row.
+    /// The value, `[rows, cols]`; parameters of one or three dimensions are a single row.
     pub fn value(&self) -> &Tensor {
         &self.value
     }
@@ -124,6 +130,19 @@ impl<'a> Initializer<'a> {
     /// As [`Parameter::new`].
     pub fn glorot(&mut self, out_width: usize, in_width: usize) -> Result<Parameter, NnError> {
         self.uniform(&[out_width, in_width], (6.0 / (in_width + out_width).max(1) as f32).sqrt())
+    }
+
+    /// Glorot's uniform distribution for attention `[1, heads, channels]`: the bound is `sqrt(6 / (heads + channels))`.
+    ///
+    /// # Errors
+    /// As [`Parameter::new`].
+    pub fn glorot_attention(&mut self, heads: usize, channels: usize) -> Result<Parameter, NnError> {
+        self.uniform(&[1, heads, channels], (6.0 / (heads + channels).max(1) as f32).sqrt())
+    }
+
+    /// The device that weights are drawn for.
+    pub(super) fn device(&self) -> &'a Device {
+        self.device
     }
 
     /// One value throughout.

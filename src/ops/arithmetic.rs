@@ -15,6 +15,52 @@ pub fn add(tape: &Tape, a: &Var, b: &Var) -> Result<Var, OpError> {
     })
 }
 
+/// `a * b` entry by entry, of one shape.
+///
+/// # Errors
+/// If the shapes differ, or what the device reports.
+pub fn mul(tape: &Tape, a: &Var, b: &Var) -> Result<Var, OpError> {
+    expect("mul", "the second factor", b.tensor(), a.shape())?;
+    let out = a.tensor().like("product")?;
+    tape.device().mul(a.tensor(), b.tensor(), &out)?;
+    let (kept_a, kept_b) = (a.tensor().clone(), b.tensor().clone());
+    tape.record(out, &[a, b], move |g, sink| {
+        for (i, other) in [&kept_b, &kept_a].into_iter().enumerate() {
+            if sink.wants(i) {
+                let grad = g.like("gradient of a factor")?;
+                g.device().mul(g, other, &grad)?;
+                sink.give(i, grad)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// `a * x`, and `+ b * y` where given, with numbers `a` and `b`.
+///
+/// # Errors
+/// If the shapes differ, or what the device reports.
+pub fn combine(tape: &Tape, a: f32, x: &Var, y: Option<(f32, &Var)>) -> Result<Var, OpError> {
+    if let Some((_, y)) = y {
+        expect("combine", "the second term", y.tensor(), x.shape())?;
+    }
+    let out = x.tensor().like("combination")?;
+    tape.device().combine(a, x.tensor(), y.map(|(b, y)| (b, y.tensor())), &out)?;
+    let mut terms = vec![(a, x)];
+    terms.extend(y);
+    let (factors, inputs): (Vec<f32>, Vec<&Var>) = terms.into_iter().unzip();
+    tape.record(out, &inputs, move |g, sink| {
+        for (i, factor) in factors.into_iter().enumerate() {
+            if sink.wants(i) {
+                let grad = g.like("gradient of a term")?;
+                g.device().combine(factor, g, None, &grad)?;
+                sink.give(i, grad)?;
+            }
+        }
+        Ok(())
+    })
+}
+
 /// `x_r + b` for every row; `bias` is `[1, cols]`.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-use super::{OpError, Tape, Var, error::expect};
+use super::{OpError, SpmmInput, Tape, Var, error::expect, spmm::spmm};
 use crate::{
     backend::{Device, DeviceGraph, Direction, LoopedGraph, Tensor, kernels::Spmm},
     graph::{EdgeList, Graph},
@@ -55,13 +55,9 @@ fn select(tape: &Tape, x: &Var, selection: &RowSelection, direction: Direction) 
         })?;
         Ok(out)
     };
-    let back = match direction {
-        Direction::Forward => Direction::Transposed,
-        Direction::Transposed => Direction::Forward,
-    };
     let graph = selection.0.clone();
     let out = sum(x.tensor(), &graph, direction)?;
-    tape.record(out, &[x], move |g, sink| sink.give(0, sum(g, &graph, back)?))
+    tape.record(out, &[x], move |g, sink| sink.give(0, sum(g, &graph, direction.reversed())?))
 }
 
 /// The values of a graph's edges, `[edges, width]`, for the same graph with its loops: each edge keeps its own, new loops get `fill`.
@@ -80,4 +76,15 @@ pub fn gather_edges(tape: &Tape, x: &Var, looped: &LoopedGraph, fill: f32) -> Re
         g.device().scatter_rows(g, &source, &grad)?;
         sink.give(0, grad)
     })
+}
+
+/// The attributes of a graph's edges, `[edges, width]`, for the same graph with its loops: each edge keeps its own, a loop gets the mean of those of
+/// the other edges into its node, 0 if there are none.
+///
+/// # Errors
+/// If there is no attribute for an edge, or what the device reports.
+pub fn loop_attributes(tape: &Tape, attr: &Var, looped: &LoopedGraph) -> Result<Var, OpError> {
+    let means = looped.loop_means()?;
+    let row_scale = tape.constant(&means.inverse_in_degree()?);
+    spmm(tape, &means, attr, SpmmInput { row_scale: Some(&row_scale), ..Default::default() })
 }

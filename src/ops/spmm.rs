@@ -10,15 +10,18 @@ use crate::{
 /// What a sum over neighbours is weighed with; each part may be left out, and each may have a gradient.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SpmmInput<'a> {
+    /// Which side the sums are for: destinations, or sources.
+    pub direction: Direction,
     /// `[edges, 1]`, in edge order.
     pub weight: Option<&'a Var>,
-    /// `[num_dst, 1]`: the factor of each sum. `1 / in-degree` makes it a mean.
+    /// `[rows, 1]`: the factor of each sum. `1 / in-degree` makes it a mean.
     pub row_scale: Option<&'a Var>,
-    /// `[num_src, 1]`: the factor of each source.
+    /// `[columns, 1]`: the factor of each neighbour.
     pub column_scale: Option<&'a Var>,
 }
 
-/// `out_i = row_scale_i * sum over edges k from j to i of weight_k * column_scale_j * x_j`; `x` is `[num_src, features]`, `out` `[num_dst, features]`.
+/// `out_i = row_scale_i * sum over edges k from j to i of weight_k * column_scale_j * x_j`; `x` is `[num_src, features]`, `out` `[num_dst, features]`, or
+/// the other way round over the transpose.
 ///
 /// Gradients cost one more sum over the transpose for `x` and one product an edge for the weights; those of the scales come from
 /// `<grad_i, out_i> / row_scale_i` and `<grad x_j, x_j> / column_scale_j`, 0 where the scale is 0, without touching edges.
@@ -45,11 +48,13 @@ where
 {
     const OP: &str = "spmm";
     let features = x.shape()[1];
-    expect(OP, "x", x.tensor(), [graph.num_src(), features])?;
+    let direction = input.direction;
+    let (rows, columns) = graph.dims(direction);
+    expect(OP, "x", x.tensor(), [columns, features])?;
     for (what, var, rows) in [
         ("the edge weights", input.weight, graph.num_edges()),
-        ("the row scale", input.row_scale, graph.num_dst()),
-        ("the column scale", input.column_scale, graph.num_src()),
+        ("the row scale", input.row_scale, rows),
+        ("the column scale", input.column_scale, columns),
     ] {
         if let Some(var) = var {
             expect(OP, what, var.tensor(), [rows, 1])?;
@@ -58,16 +63,16 @@ where
     let tensor = |var: Option<&Var>| var.map(|v| v.tensor().clone());
     let (weight, row_scale, column_scale) = (tensor(input.weight), tensor(input.row_scale), tensor(input.column_scale));
     let device = tape.device();
-    let out = Tensor::uninit(device, graph.num_dst(), features, "neighbour sums")?;
+    let out = Tensor::uninit(device, rows, features, "neighbour sums")?;
     device.spmm(&Spmm {
         graph,
-        direction: Direction::Forward,
+        direction,
         x: x.tensor(),
         weight: weight.as_ref(),
         row_scale: row_scale.as_ref(),
         column_scale: column_scale.as_ref(),
         out: &out,
-        plan: &plan(graph.offsets(Direction::Forward), features, device.capabilities()),
+        plan: &plan(graph.offsets(direction), features, device.capabilities()),
     })?;
 
     // Absent parts are recorded as untracked copies of `x`, so that positions stay fixed.
@@ -83,16 +88,16 @@ where
     tape.record(out, &inputs.each_ref(), move |g, sink| {
         let device = g.device().clone();
         if sink.wants(0) || sink.wants(3) {
-            let grad_x = Tensor::uninit(&device, graph.num_src(), g.cols(), "gradient of neighbour sums")?;
+            let grad_x = Tensor::uninit(&device, columns, g.cols(), "gradient of neighbour sums")?;
             device.spmm(&Spmm {
                 graph: &graph,
-                direction: Direction::Transposed,
+                direction: direction.reversed(),
                 x: g,
                 weight: weight.as_ref(),
                 row_scale: column_scale.as_ref(),
                 column_scale: row_scale.as_ref(),
                 out: &grad_x,
-                plan: &plan(graph.offsets(Direction::Transposed), g.cols(), device.capabilities()),
+                plan: &plan(graph.offsets(direction.reversed()), g.cols(), device.capabilities()),
             })?;
             if let (true, Some(scale), Some(kept_x)) = (sink.wants(3), &column_scale, &kept_x) {
                 let grad = scale.like("gradient of a column scale")?;
@@ -103,14 +108,12 @@ where
         }
         if let (true, Some(kept_x)) = (sink.wants(1), &kept_x) {
             let grad = Tensor::uninit(&device, graph.num_edges(), 1, "gradient of edge weights")?;
-            device.sddmm(&Sddmm {
-                graph: &graph,
-                a: g,
-                b: kept_x,
-                row_scale: row_scale.as_ref(),
-                column_scale: column_scale.as_ref(),
-                out: &grad,
-            })?;
+            let (row_side, column_side) = ((g, row_scale.as_ref()), (kept_x, column_scale.as_ref()));
+            let ((a, row_scale), (b, column_scale)) = match direction {
+                Direction::Forward => (row_side, column_side),
+                Direction::Transposed => (column_side, row_side),
+            };
+            device.sddmm(&Sddmm { graph: &graph, a, b, row_scale, column_scale, out: &grad })?;
             sink.give(1, grad)?;
         }
         if let (true, Some(scale), Some(kept_out)) = (sink.wants(2), &row_scale, &kept_out) {
@@ -122,11 +125,12 @@ where
     })
 }
 
-/// The weighted in-degree `d_i = sum over edges k into i of weight_k`, `[num_dst, 1]`.
+/// The weighted degree of each row, `sum over its edges k of weight_k`, or their number without weights; `[rows, 1]`: in-degrees, or out-degrees over the
+/// transpose.
 ///
 /// # Errors
 /// As [`spmm`].
-pub fn degree(tape: &Tape, graph: &DeviceGraph, weight: &Var) -> Result<Var, OpError> {
-    let ones = tape.constant(&Tensor::full(tape.device(), graph.num_src(), 1, 1.0, "ones")?);
-    spmm(tape, graph, &ones, SpmmInput { weight: Some(weight), ..Default::default() })
+pub fn degree(tape: &Tape, graph: &DeviceGraph, weight: Option<&Var>, direction: Direction) -> Result<Var, OpError> {
+    let ones = tape.constant(&Tensor::full(tape.device(), graph.dims(direction).1, 1, 1.0, "ones")?);
+    spmm(tape, graph, &ones, SpmmInput { direction, weight, ..Default::default() })
 }

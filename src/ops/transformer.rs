@@ -4,7 +4,7 @@ use crate::{
         DeviceGraph, Direction, Tensor,
         kernels::{Attention, DropoutMask, TransformerBackward, TransformerForward},
     },
-    plan::{AttentionPlan, Capabilities},
+    plan::{Capabilities, TransformerPlan},
 };
 
 /// What attention takes besides queries, keys and values.
@@ -37,7 +37,7 @@ pub fn transformer(
     v: &Var,
     input: AttentionInput<'_>,
 ) -> Result<Var, OpError> {
-    transformer_with_plan(tape, graph, q, k, v, input, &AttentionPlan::new)
+    transformer_with_plan(tape, graph, q, k, v, input, &TransformerPlan::new)
 }
 
 /// [`transformer`] with plans of the caller's: `plan(offsets, heads, channels, attributes, capabilities)` is asked for
@@ -55,7 +55,7 @@ pub fn transformer_with_plan<P>(
     plan: &P,
 ) -> Result<Var, OpError>
 where
-    P: Fn(&[u32], usize, usize, usize, &Capabilities) -> AttentionPlan + Clone + Send + 'static,
+    P: Fn(&[u32], usize, usize, usize, &Capabilities) -> TransformerPlan + Clone + Send + 'static,
 {
     const OP: &str = "transformer";
     let (heads, columns) = (input.heads, q.shape()[1]);

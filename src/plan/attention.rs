@@ -2,46 +2,55 @@ use std::fmt;
 
 use super::{Capabilities, SpmmPlan};
 
-/// The layout of attention: a [`crate::backend::kernels::TransformerForward`] and its gradients.
+/// Lanes that share a head at most: wider heads are done in blocks of this many quads of channels, each of which
+/// computes the scores again.
+const MAX_LANES: u32 = 64;
+/// Pieces into which the sum over all edges is cut.
+const MAX_RANGES: usize = 512;
+
+/// How attention over the rows of a graph is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttentionPlan {
-    /// Threads that work on one head of one row (or of one segment of it), a power of two.
+    /// Threads that share one head of one row, a power of two; each has four channels.
     pub lanes: u32,
-    /// Chunks of a head that one thread holds: 1 or 4.
-    pub registers: u32,
-    /// Channels that a chunk has: 4, or 1 where heads do not start at multiples of 16 bytes.
-    pub chunk: u32,
-    /// Rows with more edges are cut into segments of this many, done apart and merged in order.
+    /// Rows with more edges are cut into segments of this many, computed apart and merged in order.
     pub segment: u32,
+    /// Edges that one partial sum over all edges takes.
+    pub range: u32,
 }
 
 impl AttentionPlan {
-    /// Plans attention over rows of `offsets`, of `heads` heads of `channels` channels, and edges of `attributes`
-    /// attributes.
-    ///
-    /// Threads lie across a head's channels and attributes. Each holds four channels: one chunk of 16 bytes, or four
-    /// single ones. Where 256 threads do not hold a head so, each holds four chunks of 16 bytes; what they do not hold
-    /// either is refused by the GPU's kernels.
-    pub fn new(offsets: &[u32], heads: usize, channels: usize, attributes: usize, caps: &Capabilities) -> Self {
-        let chunk = if channels.is_multiple_of(4) && attributes.is_multiple_of(4) { 4 } else { 1 };
-        let chunks = ((channels + attributes) / chunk).max(1);
-        let narrow_loads = chunk == 1 && chunks > 1;
-        let registers = if narrow_loads || chunks > caps.workgroup_size as usize { 4 } else { 1 };
-        let lanes = chunks.div_ceil(registers).next_power_of_two().min(caps.workgroup_size as usize) as u32;
-        let segment = SpmmPlan::segment_bound(offsets, lanes.saturating_mul(heads as u32), caps);
-        Self { lanes, registers: registers as u32, chunk: chunk as u32, segment }
+    /// Plans attention over rows of `offsets` with `heads` heads of `channels` channels.
+    pub fn new(offsets: &[u32], heads: usize, channels: usize, caps: &Capabilities) -> Self {
+        let edges = offsets.last().copied().unwrap_or(0) as usize;
+        let quads = channels.div_ceil(4).min(MAX_LANES as usize) as u32;
+        let lanes = quads.next_power_of_two().min(caps.workgroup_size);
+        let row_lanes = lanes.saturating_mul(heads.min(1 << 16) as u32);
+        Self {
+            lanes,
+            segment: SpmmPlan::segment_bound(offsets, row_lanes, caps),
+            range: edges.div_ceil(MAX_RANGES).max(64) as u32,
+        }
     }
 
-    /// The most channels and attributes of a head that the lanes hold.
-    pub fn capacity(&self) -> usize {
-        self.lanes as usize * self.registers as usize * self.chunk as usize
+    /// How many partial sums `edges` edges give; one where there are none.
+    pub fn ranges(&self, edges: usize) -> usize {
+        edges.div_ceil(self.range as usize).max(1)
+    }
+
+    /// Blocks of channels that a head is cut into.
+    pub fn blocks(&self, channels: usize) -> usize {
+        channels.div_ceil(4 * self.lanes as usize).max(1)
     }
 }
 
 impl fmt::Display for AttentionPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lanes, registers, chunk, segment } = self;
-        write!(f, "{lanes} lanes a head, each with {registers} times {chunk} channels, rows cut past {segment} edges")
+        write!(
+            f,
+            "{} lanes a head, rows cut past {} edges, sums over all edges cut every {}",
+            self.lanes, self.segment, self.range
+        )
     }
 }
 
@@ -49,39 +58,23 @@ impl fmt::Display for AttentionPlan {
 mod tests {
     use super::*;
 
-    fn caps() -> Capabilities {
-        Capabilities {
+    #[test]
+    fn lanes_follow_the_channels_and_hubs_are_cut() {
+        let caps = Capabilities {
             max_binding_bytes: 1 << 27,
             max_buffer_bytes: 1 << 28,
             workgroup_size: 256,
             concurrent_workgroups: 64,
+        };
+        let hub: Vec<u32> = std::iter::once(0).chain((0..1000).map(|i| 9_000 + 4 * i)).collect();
+        for (channels, lanes, blocks) in [(1, 1, 1), (7, 2, 1), (33, 16, 1), (256, 64, 1), (300, 64, 2)] {
+            let plan = AttentionPlan::new(&hub, 4, channels, &caps);
+            assert_eq!((plan.lanes, plan.blocks(channels)), (lanes, blocks), "{channels} channels: {plan}");
+            assert!(plan.segment < 9_000, "{plan}");
         }
-    }
-
-    #[test]
-    fn lanes_hold_a_head() {
-        let rows: Vec<u32> = (0..=100).map(|i| 16 * i).collect();
-        for channels in [1, 4, 7, 8, 33, 64, 130, 257, 1024] {
-            for attributes in [0, 1, 4, 16] {
-                let plan = AttentionPlan::new(&rows, 8, channels, attributes, &caps());
-                let aligned = channels % 4 == 0 && attributes % 4 == 0;
-                assert_eq!(plan.chunk, if aligned { 4 } else { 1 }, "{channels}, {attributes}: {plan}");
-                if channels + attributes <= 1024 {
-                    assert!(plan.capacity() >= channels + attributes, "{channels}, {attributes}: {plan}");
-                }
-            }
-        }
-        let narrow = AttentionPlan::new(&rows, 8, 33, 0, &caps());
-        assert_eq!((narrow.lanes, narrow.registers), (16, 4));
-        let plan = AttentionPlan::new(&rows, 8, 64, 0, &caps());
-        assert!(plan.to_string().starts_with("16 lanes a head, each with 1 times 4 channels"), "{plan}");
-    }
-
-    #[test]
-    fn a_regular_graph_is_not_cut_and_a_hub_is() {
-        let regular: Vec<u32> = (0..=1_000).map(|i| 300 * i).collect();
-        assert!(AttentionPlan::new(&regular, 4, 16, 0, &caps()).segment >= 300);
-        assert!(AttentionPlan::new(&[0, 9_000, 9_001, 9_002, 9_003], 4, 16, 0, &caps()).segment < 9_000);
-        assert!(AttentionPlan::new(&[0], 1, 1, 0, &caps()).segment >= 256);
+        let regular: Vec<u32> = (0..1000).map(|i| 400 * i).collect();
+        assert!(AttentionPlan::new(&regular, 8, 8, &caps).segment >= 400);
+        assert_eq!(AttentionPlan::new(&[0], 1, 1, &caps).ranges(0), 1);
+        assert_eq!(AttentionPlan::new(&hub, 1, 1, &caps).ranges(12_996), 204);
     }
 }

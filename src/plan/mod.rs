@@ -4,8 +4,10 @@ mod attention;
 mod capabilities;
 mod gemm;
 mod spmm;
+mod transformer;
 
 pub use attention::AttentionPlan;
 pub use capabilities::Capabilities;
 pub use gemm::GemmPlan;
 pub use spmm::{Mapping, SpmmPlan};
+pub use transformer::TransformerPlan;

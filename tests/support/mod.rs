@@ -9,6 +9,7 @@ use std::{
 use hopwise::{
     Matrix,
     backend::{Device, Tensor},
+    graph::{EdgeList, Graph, generate::SplitMix},
     ops::{Tape, Var},
 };
 
@@ -49,9 +50,32 @@ pub(crate) fn small_bindings() -> Device {
     DEVICE.get_or_init(|| pollster::block_on(open)).clone()
 }
 
+/// Graphs at the edges of what kernels meet.
+pub(crate) fn graphs() -> Vec<(&'static str, Graph)> {
+    let mut random = SplitMix::stream(5, 0);
+    let mut edges = |num_src: u32, num_dst: u32, count: usize| {
+        let src = (0..count).map(|_| random.below(num_src)).collect();
+        let dst = (0..count).map(|_| random.below(num_dst)).collect();
+        EdgeList::new(num_src, num_dst, src, dst).unwrap()
+    };
+    let mut list = vec![
+        ("no edges", edges(7, 5, 0)),
+        ("one node with a loop", edges(1, 1, 1)),
+        ("three parallel edges", EdgeList::square(2, vec![0; 3], vec![1; 3]).unwrap()),
+        ("random square", edges(700, 700, 5_000)),
+        ("random block", edges(900, 130, 2_500)),
+    ];
+    // A node that receives from all others, and a few edges elsewhere.
+    let (mut src, mut dst): (Vec<u32>, Vec<u32>) = ((1..1_500).collect(), vec![0; 1_499]);
+    src.extend([5, 6, 7]);
+    dst.extend([9, 9, 10]);
+    list.push(("star", EdgeList::square(1_500, src, dst).unwrap()));
+    list.into_iter().map(|(name, edges)| (name, Graph::from_edges(&edges))).collect()
+}
+
 /// Random numbers in -1..1 that depend on the seed alone.
 pub(crate) fn random(rows: usize, cols: usize, seed: u64) -> Matrix {
-    let mut random = hopwise::graph::generate::SplitMix::stream(seed, 77);
+    let mut random = SplitMix::stream(seed, 77);
     let values = (0..rows * cols).map(|_| 2.0 * random.uniform() - 1.0).collect();
     Matrix::new(rows, cols, values).unwrap()
 }

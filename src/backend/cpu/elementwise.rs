@@ -25,6 +25,23 @@ impl ElementwiseKernels for CpuBackend {
         zip(out, "add", |at, o| o.iter_mut().zip(&a.all()[at..]).zip(&b.all()[at..]).for_each(|((o, a), b)| *o = a + b))
     }
 
+    unsafe fn mul(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        let (a, b) = (Input::new(a, "mul")?, Input::new(b, "mul")?);
+        zip(out, "mul", |at, o| o.iter_mut().zip(&a.all()[at..]).zip(&b.all()[at..]).for_each(|((o, a), b)| *o = a * b))
+    }
+
+    unsafe fn combine(&self, a: f32, x: &Tensor, y: Option<(f32, &Tensor)>, out: &Tensor) -> Result<(), BackendError> {
+        const KERNEL: &str = "combine";
+        let (x, b) = (Input::new(x, KERNEL)?, y.map_or(0.0, |(b, _)| b));
+        let y = Input::maybe(y.map(|(_, y)| y), KERNEL)?;
+        zip(out, KERNEL, |at, o| {
+            o.iter_mut().zip(&x.all()[at..]).for_each(|(o, v)| *o = a * v);
+            if let Some(y) = &y {
+                o.iter_mut().zip(&y.all()[at..]).for_each(|(o, v)| *o += b * v);
+            }
+        })
+    }
+
     unsafe fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         const KERNEL: &str = "add_row";
         let (x, row) = (Input::new(x, KERNEL)?, Input::new(row, KERNEL)?);
@@ -82,17 +99,11 @@ impl ElementwiseKernels for CpuBackend {
         let key = DropoutKey::new(&step_data(mask.state, KERNEL)?, mask.layer);
         let (threshold, scale) = (dropout_threshold(mask.p), 1.0 / (1.0 - mask.p));
         let values = Input::new(values, KERNEL)?;
-        let graph = pattern.host();
-        zip(out, KERNEL, |first, piece| {
-            let mut i = graph.offsets().partition_point(|&o| o as usize <= first).saturating_sub(1);
-            for (k, o) in (first..).zip(piece) {
-                while graph.offsets()[i + 1] as usize <= k {
-                    i += 1;
-                }
-                let kept = key.hash(i as u32, graph.columns()[k]) >= threshold;
-                *o = if kept { values.at(k) * scale } else { 0.0 };
-            }
-        })
+        threads::for_each_edge(pattern.host(), Output::new(out, KERNEL)?.all(), COST, |k, i, j, out| {
+            let kept = key.hash(i as u32, j as u32) >= threshold;
+            *out = if kept { values.at(k) * scale } else { 0.0 };
+        });
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@
 mod elementwise;
 mod gate;
 mod gather;
+mod gatv2;
 mod gine;
 mod heads;
 mod linear;
@@ -13,6 +14,7 @@ mod loss;
 mod optim;
 mod rows;
 mod sddmm;
+mod softmax;
 mod spmm;
 mod threads;
 mod transformer;

@@ -1,5 +1,7 @@
 //! Sharing out rows, with as many threads as pay.
 
+use crate::graph::Graph;
+
 /// Below this many operations a second thread costs more than it brings. The browser has one thread.
 #[cfg(not(target_arch = "wasm32"))]
 const SERIAL_WORK: usize = 1 << 17;
@@ -70,6 +72,25 @@ pub(super) fn for_each_piece(data: &mut [f32], cost: usize, f: impl Fn(usize, &m
     }
     let _ = cost;
     f(0, data);
+}
+
+/// Calls `f(k, i, j, entry)` for the entry of every edge `k`, from `j` to `i`; `cost` is the number of operations an edge.
+pub(super) fn for_each_edge(
+    graph: &Graph,
+    data: &mut [f32],
+    cost: usize,
+    f: impl Fn(usize, usize, usize, &mut f32) + Sync,
+) {
+    // Edges are shared out evenly; each piece finds its first row by bisection.
+    for_each_piece(&mut data[..graph.columns().len()], cost, |first, piece| {
+        let mut i = graph.offsets().partition_point(|&o| o as usize <= first).saturating_sub(1);
+        for (k, entry) in (first..).zip(piece) {
+            while graph.offsets()[i + 1] as usize <= k {
+                i += 1;
+            }
+            f(k, i, graph.columns()[k] as usize, entry);
+        }
+    });
 }
 
 /// Calls `f(block, rows)` for every `len` long block of `data`, the last of which may be shorter.

@@ -14,6 +14,8 @@ pub enum Unary {
     Sigmoid,
     /// The hyperbolic tangent.
     Tanh,
+    /// `1 / x` where positive, else 0.
+    Inverse,
     /// `x^(-1/2)` where positive, else 0: a degree into GCN's normalisation.
     InverseSqrt,
 }
@@ -46,6 +48,13 @@ impl Unary {
             }
             Self::Sigmoid => 1.0 / (1.0 + (-x).exp()),
             Self::Tanh => x.tanh(),
+            Self::Inverse => {
+                if x > 0.0 {
+                    1.0 / x
+                } else {
+                    0.0
+                }
+            }
             Self::InverseSqrt => {
                 if x > 0.0 {
                     1.0 / x.sqrt()
@@ -82,6 +91,7 @@ impl Unary {
             }
             Self::Sigmoid => y * (1.0 - y),
             Self::Tanh => 1.0 - y * y,
+            Self::Inverse => -y * y,
             Self::InverseSqrt => -0.5 * y * y * y,
         }
     }
@@ -90,7 +100,7 @@ impl Unary {
     pub fn parameter(self) -> f32 {
         match self {
             Self::LeakyRelu(p) | Self::Elu(p) => p,
-            Self::Relu | Self::Sigmoid | Self::Tanh | Self::InverseSqrt => 0.0,
+            Self::Relu | Self::Sigmoid | Self::Tanh | Self::Inverse | Self::InverseSqrt => 0.0,
         }
     }
 }
@@ -123,6 +133,24 @@ pub trait ElementwiseKernels {
     /// # Errors
     /// What the device reports.
     unsafe fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+
+    /// `out = a * b`.
+    ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
+    /// # Errors
+    /// What the device reports.
+    unsafe fn mul(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError>;
+
+    /// `out = a * x`, and `+ b * y` where given, with numbers `a` and `b`.
+    ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
+    /// # Errors
+    /// What the device reports.
+    unsafe fn combine(&self, a: f32, x: &Tensor, y: Option<(f32, &Tensor)>, out: &Tensor) -> Result<(), BackendError>;
 
     /// `out[r, c] = x[r, c] + row[0, c]`; `row` is `[1, cols]`.
     ///

@@ -1,7 +1,7 @@
 use super::DropoutMask;
 use crate::{
     backend::{BackendError, DeviceGraph, Tensor},
-    plan::AttentionPlan,
+    plan::TransformerPlan,
 };
 
 /// What attention is computed from, and again for its gradients. With `D` attributes an edge (0 without), `K_kh =
@@ -59,7 +59,7 @@ pub struct TransformerForward<'a> {
     /// `[num_dst, heads]`: the logarithm of the sum of `exp(s_kh)`, 0 without edges.
     pub logsumexp: &'a Tensor,
     /// How the work is laid out, planned on the rows.
-    pub plan: &'a AttentionPlan,
+    pub plan: &'a TransformerPlan,
 }
 
 /// With `delta_ih = <g_ih, out_ih>` and `d_kh = a_kh (m_kh <g_ih, V_kh> - delta_ih) / sqrt(C)`, scores computed anew:
@@ -85,9 +85,9 @@ pub struct TransformerBackward<'a> {
     /// `[edges, D]`, where it is wanted.
     pub grad_attr: Option<&'a Tensor>,
     /// How the work is laid out, planned on the rows.
-    pub plan: &'a AttentionPlan,
+    pub plan: &'a TransformerPlan,
     /// The same for the transpose.
-    pub transposed_plan: &'a AttentionPlan,
+    pub transposed_plan: &'a TransformerPlan,
 }
 
 /// Attention of graph transformers (Shi et al., "Masked Label Prediction: Unified Message Passing Model for

@@ -17,6 +17,7 @@ impl Unary {
             Self::Elu(_) => Flag::Elu,
             Self::Sigmoid => Flag::Sigmoid,
             Self::Tanh => Flag::Tanh,
+            Self::Inverse => Flag::Inverse,
             Self::InverseSqrt => Flag::InverseSqrt,
         }
     }
@@ -68,6 +69,18 @@ impl ElementwiseKernels for WgpuBackend {
 
     unsafe fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         self.flat(Variant::new(Kernel::Add), &[("a", a), ("b", b)], out, |d, _| d)
+    }
+
+    unsafe fn mul(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
+        self.flat(Variant::new(Kernel::Mul), &[("a", a), ("b", b)], out, |d, _| d)
+    }
+
+    unsafe fn combine(&self, a: f32, x: &Tensor, y: Option<(f32, &Tensor)>, out: &Tensor) -> Result<(), BackendError> {
+        let variant = Variant::new(Kernel::Combine).with(Flag::WithY, y.is_some());
+        let mut inputs = vec![("x", x)];
+        inputs.extend(y.map(|(_, y)| ("y", y)));
+        let b = y.map_or(0.0, |(b, _)| b);
+        self.flat(variant, &inputs, out, |d, _| d.float("a", a).float("b", b))
     }
 
     unsafe fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {
@@ -127,10 +140,12 @@ impl ElementwiseKernels for WgpuBackend {
 impl<'a> Dispatch<'a> {
     /// What a dropout mask consists of. The state is a buffer of its own that outlives the launch: it is bound by handle.
     pub(super) fn mask(self, mask: &DropoutMask<'a>) -> Self {
-        self.param("layer", mask.layer as usize)
-            .param("threshold", dropout_threshold(mask.p) as usize)
-            .float("scale", 1.0 / (1.0 - mask.p))
-            .state(mask.state)
+        self.param("layer", mask.layer as usize).keep(mask).state(mask.state)
+    }
+
+    /// Which hashes a dropout keeps, and what it multiplies them with.
+    pub(super) fn keep(self, mask: &DropoutMask<'_>) -> Self {
+        self.param("threshold", dropout_threshold(mask.p) as usize).float("scale", 1.0 / (1.0 - mask.p))
     }
 
     pub(super) fn state(self, state: &'a Buffer) -> Self {

@@ -18,6 +18,7 @@ pub(super) struct ResidentGraph {
     arrays: Mutex<HashMap<(Direction, Array), Indices>>,
     heavy: Mutex<HashMap<HeavyKey, Option<HeavyRows>>>,
     topologies: Mutex<HashMap<TopologyKey, Arc<Topology>>>,
+    attention: Mutex<HashMap<Cut, AttentionGraph>>,
 }
 
 /// Direction, edges a segment, and the rows of the slice.
@@ -45,7 +46,47 @@ pub(super) struct HeavyRows {
     pub(super) num_rows: usize,
 }
 
+/// How the edges of a graph are cut into tasks of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Cut {
+    /// Rows, and segments of this many edges of rows that have more.
+    Rows(Direction, u32),
+    /// This many edges, in edge order.
+    Ranges(u32),
+}
+
+/// A graph as the kernels of attention read it, all of it in one binding: tasks of (row, first edge, one past the last, row of the result), then
+/// the edges.
+#[derive(Clone, Debug)]
+pub(super) struct AttentionGraph {
+    pub(super) words: Indices,
+    /// Tasks that are whole rows, or ranges; those of heavy rows come before.
+    pub(super) num_light: usize,
+    pub(super) heavy: Option<HeavyRows>,
+    pub(super) columns_at: usize,
+    /// The rows of edges cut into ranges; else, by source, the places of edges in edge order.
+    pub(super) others_at: usize,
+    pub(super) ids_at: usize,
+}
+
+impl AttentionGraph {
+    pub(super) fn first_light(&self) -> usize {
+        self.heavy.as_ref().map_or(0, |heavy| heavy.num_segments)
+    }
+}
+
 impl WgpuBackend {
+    pub(super) fn attention_graph(&self, graph: &DeviceGraph, cut: Cut) -> Result<AttentionGraph, BackendError> {
+        let resident = self.resident(graph)?;
+        let mut cache = resident.attention.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(attention) = cache.get(&cut) {
+            return Ok(attention.clone());
+        }
+        let attention = resident.cut_for_attention(graph, cut)?;
+        cache.insert(cut, attention.clone());
+        Ok(attention)
+    }
+
     pub(super) fn resident(&self, graph: &DeviceGraph) -> Result<Arc<ResidentGraph>, BackendError> {
         graph.resident(|| Ok(ResidentGraph::default()))
     }
@@ -118,5 +159,53 @@ impl ResidentGraph {
         };
         cache.insert(key, heavy.clone());
         Ok(heavy)
+    }
+
+    fn cut_for_attention(&self, graph: &DeviceGraph, cut: Cut) -> Result<AttentionGraph, BackendError> {
+        let host = graph.host();
+        let (mut words, mut num_light, mut heavy) = (Vec::new(), 0, None);
+        let direction = match cut {
+            Cut::Rows(direction, segment) => {
+                let (offsets, rows) = (graph.offsets(direction), graph.dims(direction).0);
+                heavy = self.heavy_rows(graph, direction, segment, &(0..rows))?;
+                let is_heavy = |r: usize| offsets[r + 1] - offsets[r] > segment;
+                let mut segments = 0;
+                for r in (0..rows).filter(|&r| is_heavy(r)) {
+                    for first in (offsets[r]..offsets[r + 1]).step_by(segment as usize) {
+                        words.extend([r as u32, first, first.saturating_add(segment).min(offsets[r + 1]), segments]);
+                        segments += 1;
+                    }
+                }
+                for r in (0..rows).filter(|&r| !is_heavy(r)) {
+                    words.extend([r as u32, offsets[r], offsets[r + 1], r as u32]);
+                    num_light += 1;
+                }
+                direction
+            }
+            Cut::Ranges(range) => {
+                for first in (0..host.num_edges().max(1)).step_by(range as usize) {
+                    words.extend([0, first, first.saturating_add(range).min(host.num_edges()), num_light as u32]);
+                    num_light += 1;
+                }
+                Direction::Forward
+            }
+        };
+        let columns_at = words.len();
+        words.extend(graph.columns(direction));
+        let others_at = words.len();
+        match (cut, direction) {
+            (Cut::Ranges(_), _) => words.extend(host.rows()),
+            (_, Direction::Transposed) => words.extend(&host.transpose().positions),
+            (_, Direction::Forward) => {}
+        }
+        let ids_at = words.len();
+        match direction {
+            Direction::Forward => words.extend(host.edge_ids()),
+            Direction::Transposed => {
+                words.extend(host.transpose().positions.iter().map(|&k| host.edge_ids()[k as usize]));
+            }
+        }
+        let words = Indices::new(graph.device(), &words, "graph of attention")?;
+        Ok(AttentionGraph { words, num_light, heavy, columns_at, others_at, ids_at })
     }
 }

@@ -15,7 +15,7 @@ const PARAMS_CHUNK: u64 = 1 << 16;
 const MAX_BIND_GROUPS: usize = 1 << 14;
 
 /// A kernel launch: a variant, its parameters and bindings by name, and how many workgroups.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Dispatch<'a> {
     variant: Variant,
     params: Vec<(&'static str, u32)>,
@@ -255,7 +255,8 @@ impl Recorder {
         }
         self.params.resize(at as usize, 0);
         for name in &pipeline.params {
-            let value = dispatch.params.iter().find(|(n, _)| n == name);
+            // What is particular to a launch stands behind what it shares with others.
+            let value = dispatch.params.iter().rev().find(|(n, _)| n == name);
             let (_, word) = value.ok_or_else(|| incomplete(dispatch, "parameter", name))?;
             self.params.extend_from_slice(&word.to_le_bytes());
         }

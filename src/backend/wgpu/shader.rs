@@ -33,6 +33,7 @@ const FILES: &[(&str, &str)] = &[
     ("elementwise", include_str!("../../../shaders/elementwise.wgsl")),
     ("gate", include_str!("../../../shaders/gate.wgsl")),
     ("gather", include_str!("../../../shaders/gather.wgsl")),
+    ("gatv2", include_str!("../../../shaders/gatv2.wgsl")),
     ("gine", include_str!("../../../shaders/gine.wgsl")),
     ("heads", include_str!("../../../shaders/heads.wgsl")),
     ("linear", include_str!("../../../shaders/linear.wgsl")),
@@ -40,6 +41,7 @@ const FILES: &[(&str, &str)] = &[
     ("optim", include_str!("../../../shaders/optim.wgsl")),
     ("rows", include_str!("../../../shaders/rows.wgsl")),
     ("sddmm", include_str!("../../../shaders/sddmm.wgsl")),
+    ("softmax", include_str!("../../../shaders/softmax.wgsl")),
     ("spmm", include_str!("../../../shaders/spmm.wgsl")),
     ("transformer", include_str!("../../../shaders/transformer.wgsl")),
 ];

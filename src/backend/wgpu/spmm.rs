@@ -112,16 +112,30 @@ impl WgpuBackend {
             .words("segments", heavy.segments.buffer(), 0, heavy.segments.len())
             .tensor("out", &partials);
         self.run(segments.threads(heavy.num_segments * args.plan.lanes as usize))?;
+        self.merge_segments(&heavy.rows, &partials, first_chunk, args.row_scale, args.out, slice.clone())
+    }
+
+    /// Adds the sums of segments up to those of heavy rows, which are listed as (row, first segment, one past last, 0): chunks from `first_chunk` on of the rows `slice` of `out`.
+    pub(super) fn merge_segments(
+        &self,
+        rows: &Indices,
+        partials: &Tensor,
+        first_chunk: usize,
+        row_scale: Option<&Tensor>,
+        out: &Tensor,
+        slice: Range<usize>,
+    ) -> Result<(), BackendError> {
+        let chunks = chunks_of(partials);
         let merge = Dispatch::new(Variant::new(Kernel::SpmmMerge))
-            .with(Flag::Scalar, panel.cols() == 1)
-            .param("tasks", heavy.num_rows)
+            .with(Flag::Scalar, partials.cols() == 1)
+            .param("tasks", rows.len() / 4)
             .param("chunks", chunks)
-            .param("out_stride", chunks_of(args.out))
+            .param("out_stride", chunks_of(out))
             .param("out_first", first_chunk)
-            .words("heavy", heavy.rows.buffer(), 0, heavy.rows.len())
-            .tensor("partials", &partials)
-            .maybe_rows(Flag::RowScale, "row_scale", args.row_scale, slice.start, slice.len())
-            .rows("out", args.out, slice.start, slice.len());
-        self.run(merge.threads(heavy.num_rows * chunks))
+            .words("heavy", rows.buffer(), 0, rows.len())
+            .tensor("partials", partials)
+            .maybe_rows(Flag::RowScale, "row_scale", row_scale, slice.start, slice.len())
+            .rows("out", out, slice.start, slice.len());
+        self.run(merge.threads(rows.len() / 4 * chunks))
     }
 }

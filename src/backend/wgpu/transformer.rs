@@ -1,7 +1,6 @@
 use super::{
     Dispatch, WgpuBackend,
-    gather::chunks_of,
-    topology::{HeavyTasks, Topology, TopologyKey},
+    topology::{Topology, TopologyKey},
     variants::{Flag, Kernel, Variant},
 };
 use crate::{
@@ -9,7 +8,7 @@ use crate::{
         BackendError, Direction, Indices, Tensor,
         kernels::{Attention, TransformerBackward, TransformerForward, TransformerKernels},
     },
-    plan::AttentionPlan,
+    plan::TransformerPlan,
 };
 
 /// Which tasks of a topology a launch runs.
@@ -22,7 +21,7 @@ enum Tasks {
 /// The strides of one call, in chunks.
 struct Shape<'a> {
     input: &'a Attention<'a>,
-    plan: &'a AttentionPlan,
+    plan: &'a TransformerPlan,
 }
 
 impl Shape<'_> {
@@ -147,7 +146,7 @@ impl TransformerKernels for WgpuBackend {
         if let Some(heavy) = &by_row.heavy {
             let partials = Tensor::uninit_on(args.g, by_row.num_segments, args.g.cols(), "sums of edge segments")?;
             self.run(query(Tasks::Segments).tensor("grad_q", &partials))?;
-            self.merge_segments(heavy, &partials, args.grad_q)?;
+            self.merge_segments(&heavy.rows, &partials, 0, None, args.grad_q, 0..args.grad_q.rows())?;
         }
         self.run(query(Tasks::Rows).tensor("grad_q", args.grad_q))?;
         if let Some(grad_attr) = args.grad_attr {
@@ -167,8 +166,8 @@ impl TransformerKernels for WgpuBackend {
             let partials = |label| Tensor::uninit_on(args.grad_k, by_source.num_segments, args.grad_k.cols(), label);
             let (keys, values) = (partials("key sums of edge segments")?, partials("value sums of edge segments")?);
             self.run(source(Tasks::Segments).tensor("grad_k", &keys).tensor("grad_v", &values))?;
-            self.merge_segments(heavy, &keys, args.grad_k)?;
-            self.merge_segments(heavy, &values, args.grad_v)?;
+            self.merge_segments(&heavy.rows, &keys, 0, None, args.grad_k, 0..args.grad_k.rows())?;
+            self.merge_segments(&heavy.rows, &values, 0, None, args.grad_v, 0..args.grad_v.rows())?;
         }
         self.run(source(Tasks::Rows).tensor("grad_k", args.grad_k).tensor("grad_v", args.grad_v))
     }
@@ -191,25 +190,11 @@ impl Packed {
 }
 
 impl WgpuBackend {
-    /// Adds up the segments of heavy rows in their order.
-    fn merge_segments(&self, heavy: &HeavyTasks, partials: &Tensor, out: &Tensor) -> Result<(), BackendError> {
-        let merge = Dispatch::new(Variant::new(Kernel::SpmmMerge))
-            .with(Flag::Scalar, out.cols() == 1)
-            .param("tasks", heavy.num_rows)
-            .param("chunks", chunks_of(out))
-            .param("out_stride", chunks_of(out))
-            .param("out_first", 0)
-            .words("heavy", heavy.rows.buffer(), 0, heavy.rows.len())
-            .tensor("partials", partials)
-            .tensor("out", out);
-        self.run(merge.threads(heavy.num_rows * chunks_of(out)))
-    }
-
     fn topology_of(
         &self,
         input: &Attention<'_>,
         direction: Direction,
-        plan: &AttentionPlan,
+        plan: &TransformerPlan,
     ) -> Result<std::sync::Arc<Topology>, BackendError> {
         if plan.capacity() < input.width() {
             return Err(BackendError::TooLarge {

@@ -12,15 +12,26 @@ pub(super) enum Kernel {
     Argmax,
     BinaryCrossEntropy,
     ColumnSums,
+    Combine,
     Copy,
     CrossEntropy,
     Dropout,
     DropoutSparse,
+    EdgeSoftmax,
+    EdgeSoftmaxGrad,
     Fill,
     Gate,
     GateGrad,
     GateWeight,
     Gather,
+    Gatv2ByDestination,
+    Gatv2BySource,
+    Gatv2ByWeight,
+    Gatv2EdgeGrad,
+    Gatv2Forward,
+    Gatv2Merge,
+    Gatv2Nodes,
+    Gatv2Weights,
     Gemm,
     GineBackward,
     GineForward,
@@ -32,6 +43,7 @@ pub(super) enum Kernel {
     L2,
     L2Grad,
     MergeSplits,
+    Mul,
     RowDot,
     ScaleAdd,
     Scatter,
@@ -61,10 +73,13 @@ pub(super) enum Flag {
     Decoupled,
     Divisor,
     Dropout,
+    Edges,
     Elu,
+    Inverse,
     InverseSqrt,
     LeakyRelu,
     Permuted,
+    Quads,
     Relu,
     RowScale,
     Scalar,
@@ -99,11 +114,13 @@ struct Spec {
     constant: Option<(&'static str, &'static [u32])>,
 }
 
-const FUNCTIONS: &[Flag] = &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::InverseSqrt];
+const FUNCTIONS: &[Flag] =
+    &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::Inverse, Flag::InverseSqrt];
 const SPMM: &[Flag] =
     &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
 
-const ATTENTION: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout];
+const TRANSFORMER: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout];
+const ATTENTION: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Dropout];
 
 const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, flags: &'static [Flag]) -> Spec {
     Spec { kernel, file, part, flags, one_of: &[], constant: None }
@@ -122,15 +139,26 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
     spec(Kernel::BinaryCrossEntropy, "loss", Some("BINARY_CROSS_ENTROPY"), &[]),
     spec(Kernel::ColumnSums, "linear", Some("COLUMN_SUMS"), &[Flag::Accumulate]),
+    spec(Kernel::Combine, "elementwise", Some("COMBINE"), &[Flag::WithY]),
     spec(Kernel::Copy, "gather", Some("COPY"), &[Flag::Scalar]),
     spec(Kernel::CrossEntropy, "loss", Some("CROSS_ENTROPY"), &[]),
     spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[]),
     spec(Kernel::DropoutSparse, "elementwise", Some("DROPOUT_SPARSE"), &[]),
+    spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[]),
+    spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[]),
     spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
     spec(Kernel::Gate, "gate", Some("FORWARD"), &[]),
     spec(Kernel::GateGrad, "gate", Some("BACKWARD"), &[]),
     spec(Kernel::GateWeight, "gate", Some("WEIGHT"), &[]),
     spec(Kernel::Gather, "gather", Some("GATHER"), &[Flag::Scalar]),
+    spec(Kernel::Gatv2ByDestination, "gatv2", Some("BY_DESTINATION"), ATTENTION),
+    spec(Kernel::Gatv2BySource, "gatv2", Some("BY_SOURCE"), ATTENTION),
+    spec(Kernel::Gatv2ByWeight, "gatv2", Some("BY_WEIGHT"), ATTENTION),
+    spec(Kernel::Gatv2EdgeGrad, "gatv2", Some("EDGE_GRAD"), ATTENTION),
+    spec(Kernel::Gatv2Forward, "gatv2", Some("FORWARD"), ATTENTION),
+    spec(Kernel::Gatv2Merge, "gatv2", Some("MERGE"), &[]),
+    spec(Kernel::Gatv2Nodes, "gatv2", Some("NODES"), &[]),
+    spec(Kernel::Gatv2Weights, "gatv2", Some("WEIGHTS"), &[Flag::Edges, Flag::Dropout]),
     Spec {
         constant: Some(("COLUMNS_PER_THREAD", &[1, 4])),
         ..spec(
@@ -150,6 +178,7 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::L2, "rows", Some("L2"), &[]),
     spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[]),
     spec(Kernel::MergeSplits, "linear", Some("MERGE_SPLITS"), &[Flag::Bias, Flag::Accumulate]),
+    spec(Kernel::Mul, "elementwise", Some("MUL"), &[]),
     spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor]),
     spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::WithY]),
     spec(Kernel::Scatter, "gather", Some("SCATTER"), &[Flag::Scalar]),
@@ -157,12 +186,12 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::SpmmFeature, "spmm", Some("FEATURE_PARALLEL"), SPMM),
     spec(Kernel::SpmmMerge, "spmm", Some("MERGE"), &[Flag::Scalar, Flag::RowScale]),
     spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM),
-    attention(Kernel::TransformerEdge, "EDGE", ATTENTION),
+    attention(Kernel::TransformerEdge, "EDGE", TRANSFORMER),
     attention(Kernel::TransformerForward, "FORWARD", &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented]),
     spec(Kernel::TransformerMerge, "transformer", Some("MERGE"), &[Flag::Scalar]),
     attention(Kernel::TransformerPack, "PACK", &[Flag::Scalar, Flag::Dropout]),
-    attention(Kernel::TransformerQuery, "QUERY", ATTENTION),
-    attention(Kernel::TransformerSource, "SOURCE", ATTENTION),
+    attention(Kernel::TransformerQuery, "QUERY", TRANSFORMER),
+    attention(Kernel::TransformerSource, "SOURCE", TRANSFORMER),
     spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
     Spec { one_of: FUNCTIONS, ..spec(Kernel::Unary, "elementwise", Some("UNARY"), &[]) },
     Spec { one_of: FUNCTIONS, ..spec(Kernel::UnaryGrad, "elementwise", Some("UNARY_GRAD"), &[]) },
@@ -179,10 +208,13 @@ impl Flag {
             Self::Decoupled => "DECOUPLED",
             Self::Divisor => "DIVISOR",
             Self::Dropout => "DROPOUT",
+            Self::Edges => "EDGES",
             Self::Elu => "ELU",
+            Self::Inverse => "INVERSE",
             Self::InverseSqrt => "INVERSE_SQRT",
             Self::LeakyRelu => "LEAKY_RELU",
             Self::Permuted => "PERMUTED",
+            Self::Quads => "QUADS",
             Self::Relu => "RELU",
             Self::RowScale => "ROW_SCALE",
             Self::Scalar => "SCALAR",
@@ -294,7 +326,10 @@ impl Variant {
         let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
         let both_transposed = self.has(Flag::TransposeA) && self.has(Flag::TransposeB);
         let of_no_attributes = self.kernel == Kernel::TransformerEdge && !self.has(Flag::Attributes);
-        !(scaled_apart || of_no_attributes || positions_unused || biased_sum || both_transposed)
+        let edges_missing =
+            matches!(self.kernel, Kernel::Gatv2ByWeight | Kernel::Gatv2EdgeGrad) && !self.has(Flag::Edges);
+        let incomplete = of_no_attributes || edges_missing || scaled_apart;
+        !(incomplete || positions_unused || biased_sum || both_transposed)
     }
 }
 

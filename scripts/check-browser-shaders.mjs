@@ -1,0 +1,58 @@
+// Gives every shader in a JSON file, [[name, source], ...], to a browser and makes a compute pipeline of it.
+//   node check-browser-shaders.mjs CHROMIUM SHADERS.json
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { chromium } from "playwright-core";
+
+const [executablePath, file] = process.argv.slice(2);
+const shaders = JSON.parse(readFileSync(file, "utf8"));
+
+// WebGPU needs a secure context: a page on this machine is one, a blank page is not.
+const server = createServer((_, response) => response.end("<!doctype html><title>shaders</title>"));
+await new Promise((done) => server.listen(0, "127.0.0.1", done));
+const browser = await chromium.launch({
+  executablePath,
+  headless: true,
+  args: [
+    "--no-sandbox",
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+  ],
+});
+try {
+  const page = await browser.newPage();
+  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+  const failures = await page.evaluate(async (shaders) => {
+    const adapter = await navigator.gpu?.requestAdapter();
+    if (!adapter) return ["the browser has no WebGPU adapter"];
+    // The defaults, which every browser grants: nothing is requested.
+    const device = await adapter.requestDevice();
+    const failures = [];
+    for (const [name, code] of shaders) {
+      const module = device.createShaderModule({ code });
+      const { messages } = await module.getCompilationInfo();
+      const errors = messages.filter((m) => m.type === "error").map((m) => `${m.lineNum}: ${m.message}`);
+      if (errors.length > 0) {
+        failures.push(`${name}: ${errors.join("; ")}`);
+        continue;
+      }
+      try {
+        await device.createComputePipelineAsync({ layout: "auto", compute: { module, entryPoint: "main" } });
+      } catch (error) {
+        failures.push(`${name}: ${error.message}`);
+      }
+    }
+    return failures;
+  }, shaders);
+  failures.forEach((failure) => console.error(failure));
+  console.log(`${shaders.length} shaders compiled by ${browser.version()}: ${failures.length} failed`);
+  process.exitCode = failures.length === 0 && shaders.length > 0 ? 0 : 1;
+} finally {
+  await browser.close();
+  server.close();
+}
