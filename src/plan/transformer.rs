@@ -19,12 +19,14 @@ impl TransformerPlan {
     /// Plans attention over rows of `offsets`, of `heads` heads of `channels` channels, and edges of `attributes`
     /// attributes.
     ///
-    /// Threads lie across a head's channels and attributes. Where 256 threads do not hold one, each holds four chunks;
-    /// what they do not hold either is refused by the GPU's kernels.
+    /// Threads lie across a head's channels and attributes. Each holds four channels: one chunk of 16 bytes, or four
+    /// single ones. Where 256 threads do not hold a head so, each holds four chunks of 16 bytes; what they do not hold
+    /// either is refused by the GPU's kernels.
     pub fn new(offsets: &[u32], heads: usize, channels: usize, attributes: usize, caps: &Capabilities) -> Self {
         let chunk = if channels.is_multiple_of(4) && attributes.is_multiple_of(4) { 4 } else { 1 };
         let chunks = ((channels + attributes) / chunk).max(1);
-        let registers = if chunks <= caps.workgroup_size as usize { 1 } else { 4 };
+        let narrow_loads = chunk == 1 && chunks > 1;
+        let registers = if narrow_loads || chunks > caps.workgroup_size as usize { 4 } else { 1 };
         let lanes = chunks.div_ceil(registers).next_power_of_two().min(caps.workgroup_size as usize) as u32;
         let segment = SpmmPlan::segment_bound(offsets, lanes.saturating_mul(heads as u32), caps);
         Self { lanes, registers: registers as u32, chunk: chunk as u32, segment }
@@ -69,6 +71,8 @@ mod tests {
                 }
             }
         }
+        let narrow = TransformerPlan::new(&rows, 8, 33, 0, &caps());
+        assert_eq!((narrow.lanes, narrow.registers), (16, 4));
         let plan = TransformerPlan::new(&rows, 8, 64, 0, &caps());
         assert!(plan.to_string().starts_with("16 lanes a head, each with 1 times 4 channels"), "{plan}");
     }
