@@ -33,7 +33,8 @@ impl Default for Case {
 }
 
 impl Case {
-    /// The output and the gradients of z, of the scores of sources and destinations, and of the edge attributes and weight where there are some.
+    /// The output and the gradients of z, of the scores of sources and destinations, and of the edge attributes and
+    /// weight where there are some.
     fn run(&self, device: &Device, graph: &Arc<Graph>) -> Vec<Matrix> {
         let graph = DeviceGraph::new(device, graph.clone());
         let features = self.heads * self.channels;

@@ -26,7 +26,8 @@ impl Default for AttentionOptions {
     }
 }
 
-/// Edge attributes, `[edges, attributes]` in edge order, and their weight: `[features, attributes]` for GATv2, `[heads, attributes]` for GAT.
+/// Edge attributes, `[edges, attributes]` in edge order, and their weight: `[features, attributes]` for GATv2,
+/// `[heads, attributes]` for GAT.
 #[derive(Clone, Copy, Debug)]
 pub struct EdgeAttention<'a> {
     /// The attributes.

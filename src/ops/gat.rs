@@ -12,8 +12,9 @@ use crate::{
 };
 
 /// `h_i = sum over edges k from j to i of a_k z_j` for each head, with `a` the softmax over the edges into `i` of
-/// `leaky(source_j + destination_i + <w, e_k>)`; `z` is `[num_src, features]`, `source` `[num_src, heads]`, `destination`
-/// `[num_dst, heads]` (Velickovic et al., "Graph Attention Networks", ICLR 2018). Nodes without edges get 0.
+/// `leaky(source_j + destination_i + <w, e_k>)`; `z` is `[num_src, features]`, `source` `[num_src, heads]`,
+/// `destination` `[num_dst, heads]` (Velickovic et al., "Graph Attention Networks", ICLR 2018). Nodes without edges get
+/// 0.
 ///
 /// Nothing is kept per edge: the gradient computes the scores again.
 ///

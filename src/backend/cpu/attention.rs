@@ -1,5 +1,5 @@
-//! Softmax attention over the edges into a node, which GAT and GATv2 share: scores are sums over one or more channels a head, and what is summed may be
-//! something else than what scores are computed of.
+//! Softmax attention over the edges into a node, which GAT and GATv2 share: scores are sums over one or more channels a
+//! head, and what is summed may be something else than what scores are computed of.
 
 use std::ops::Range;
 

@@ -186,7 +186,8 @@ impl WgpuBackend {
         self.run(rows.threads(graph.num_light * args.task_threads()))
     }
 
-    /// Runs a kernel of `task_threads` threads a task whose results, by their names in the shader, are sums over the edges of a row.
+    /// Runs a kernel of `task_threads` threads a task whose results, by their names in the shader, are sums over the
+    /// edges of a row.
     pub(super) fn attention_sums(
         &self,
         graph: &AttentionGraph,
