@@ -69,7 +69,11 @@ impl Case {
         let largest = expected.iter().flat_map(Matrix::data).fold(0.0f32, |m, v| m.max(v.abs()));
         for (i, (got, expected)) in self.run(&support::device("wgpu"), graph).iter().zip(&expected).enumerate() {
             let error = relative_error(got.data(), expected.data());
-            let rounding = got.data().iter().zip(expected.data()).all(|(g, e)| (g - e).abs() <= 2e-6 * largest);
+            let within = |bound: f32| got.data().iter().zip(expected.data()).all(|(g, e)| (g - e).abs() <= bound);
+            // An attribute's gradient adds up what is left of its edge's score over the channels. Only where everything else cancels does that count.
+            let carried = 2e-6 * largest * self.channels as f32;
+            let cancelled = expected.data().iter().all(|e| e.abs() <= carried);
+            let rounding = within(2e-6 * largest) || (i == 3 && cancelled && within(carried));
             assert!(error <= 5e-5 || rounding, "{name}, {self:?}, result {i}: off by {error:.2e}");
         }
     }
