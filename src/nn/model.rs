@@ -225,6 +225,16 @@ pub struct Gnn {
 }
 
 impl Gnn {
+    /// Features a node that the model takes.
+    pub fn in_width(&self) -> usize {
+        self.in_width
+    }
+
+    /// Outputs a node.
+    pub fn out_width(&self) -> usize {
+        self.out_width
+    }
+
     /// The outputs of the last layer, `[nodes, out]`.
     ///
     /// # Errors
