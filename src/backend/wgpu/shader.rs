@@ -38,6 +38,7 @@ const FILES: &[(&str, &str)] = &[
     ("gatv2", include_str!("../../../shaders/gatv2.wgsl")),
     ("gine", include_str!("../../../shaders/gine.wgsl")),
     ("heads", include_str!("../../../shaders/heads.wgsl")),
+    ("lanes", include_str!("../../../shaders/lanes.wgsl")),
     ("linear", include_str!("../../../shaders/linear.wgsl")),
     ("loss", include_str!("../../../shaders/loss.wgsl")),
     ("optim", include_str!("../../../shaders/optim.wgsl")),
