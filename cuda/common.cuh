@@ -91,13 +91,13 @@ __device__ __forceinline__ Chunk chunk_of(float value) {
 __device__ __forceinline__ Chunk load_chunk(const feature* at) {
     Chunk chunk;
 #if DTYPE == 0
-    const float4 bits = __ldg((const float4*)at);
+    const float4 bits = *(const float4*)at;
     chunk.v[0] = bits.x;
     chunk.v[1] = bits.y;
     chunk.v[2] = bits.z;
     chunk.v[3] = bits.w;
 #else
-    const uint4 bits = __ldg((const uint4*)at);
+    const uint4 bits = *(const uint4*)at;
     const u32 words[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
     for (int w = 0; w < 4; w++) {

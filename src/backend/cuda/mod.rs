@@ -7,8 +7,14 @@
 mod blas;
 mod compile;
 mod driver;
+mod elementwise;
+mod gather;
+mod gine;
 mod graph;
+mod linear;
+mod optim;
 mod pending;
+mod rows;
 mod runtime;
 mod source;
 mod spmm;
@@ -198,7 +204,16 @@ impl CudaBuffer {
 
 /// Every module that the host may ask for.
 fn modules() -> Vec<Module> {
-    spmm::modules()
+    [
+        elementwise::modules(),
+        gather::modules(),
+        gine::modules(),
+        linear::modules(),
+        optim::modules(),
+        rows::modules(),
+        spmm::modules(),
+    ]
+    .concat()
 }
 
 /// Compiles every kernel that the host may ask for, for an architecture such as `sm_90a`; no GPU is needed. `each` is told of every module, with

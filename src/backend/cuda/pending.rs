@@ -7,58 +7,6 @@ fn missing(what: &str) -> Result<(), BackendError> {
     Err(BackendError::Driver(format!("{what} is not there yet")))
 }
 
-impl ElementwiseKernels for CudaBackend {
-    unsafe fn unary(&self, _f: Unary, _x: &Tensor, _out: &Tensor) -> Result<(), BackendError> {
-        missing("unary")
-    }
-    unsafe fn unary_grad(&self, _f: Unary, _y: &Tensor, _g: &Tensor, _out: &Tensor) -> Result<(), BackendError> {
-        missing("unary_grad")
-    }
-    unsafe fn add(&self, _a: &Tensor, _b: &Tensor, _out: &Tensor) -> Result<(), BackendError> {
-        missing("add")
-    }
-    unsafe fn mul(&self, _a: &Tensor, _b: &Tensor, _out: &Tensor) -> Result<(), BackendError> {
-        missing("mul")
-    }
-    unsafe fn combine(
-        &self,
-        _a: f32,
-        _x: &Tensor,
-        _y: Option<(f32, &Tensor)>,
-        _out: &Tensor,
-    ) -> Result<(), BackendError> {
-        missing("combine")
-    }
-    unsafe fn add_row(&self, _x: &Tensor, _row: &Tensor, _out: &Tensor) -> Result<(), BackendError> {
-        missing("add_row")
-    }
-    unsafe fn add_assign(&self, _x: &Tensor, _out: &Tensor) -> Result<(), BackendError> {
-        missing("add_assign")
-    }
-    unsafe fn scale_add(
-        &self,
-        _offset: f32,
-        _factor: &Tensor,
-        _x: &Tensor,
-        _y: Option<&Tensor>,
-        _out: &Tensor,
-    ) -> Result<(), BackendError> {
-        missing("scale_add")
-    }
-    unsafe fn dropout(&self, _mask: &DropoutMask<'_>, _x: &Tensor, _out: &Tensor) -> Result<(), BackendError> {
-        missing("dropout")
-    }
-    unsafe fn dropout_sparse(
-        &self,
-        _mask: &DropoutMask<'_>,
-        _pattern: &DeviceGraph,
-        _values: &Tensor,
-        _out: &Tensor,
-    ) -> Result<(), BackendError> {
-        missing("dropout_sparse")
-    }
-}
-
 impl GatKernels for CudaBackend {
     unsafe fn gat(&self, _args: &Gat<'_>, _h: &Tensor, _logsumexp: &Tensor) -> Result<(), BackendError> {
         missing("gat")
@@ -80,30 +28,12 @@ impl GateKernels for CudaBackend {
     }
 }
 
-impl GatherKernels for CudaBackend {
-    unsafe fn gather_rows(&self, _x: &Tensor, _rows: &Indices, _fill: f32, _out: &Tensor) -> Result<(), BackendError> {
-        missing("gather_rows")
-    }
-    unsafe fn scatter_rows(&self, _x: &Tensor, _rows: &Indices, _out: &Tensor) -> Result<(), BackendError> {
-        missing("scatter_rows")
-    }
-}
-
 impl Gatv2Kernels for CudaBackend {
     unsafe fn gatv2(&self, _args: &Gatv2<'_>, _h: &Tensor, _logsumexp: &Tensor) -> Result<(), BackendError> {
         missing("gatv2")
     }
     unsafe fn gatv2_grad(&self, _args: &Gatv2Backward<'_>) -> Result<(), BackendError> {
         missing("gatv2_grad")
-    }
-}
-
-impl GineKernels for CudaBackend {
-    unsafe fn gine(&self, _args: &GineForward<'_>) -> Result<(), BackendError> {
-        missing("gine")
-    }
-    unsafe fn gine_grad(&self, _args: &GineBackward<'_>) -> Result<(), BackendError> {
-        missing("gine_grad")
     }
 }
 
@@ -137,47 +67,6 @@ impl HeadKernels for CudaBackend {
     }
 }
 
-impl LinearKernels for CudaBackend {
-    unsafe fn gemm(&self, _args: &Gemm<'_>) -> Result<(), BackendError> {
-        missing("gemm")
-    }
-    unsafe fn column_sums(&self, _x: &Tensor, _out: &Tensor, _accumulate: bool) -> Result<(), BackendError> {
-        missing("column_sums")
-    }
-    unsafe fn transpose(&self, _x: &Tensor, _out: &Tensor) -> Result<(), BackendError> {
-        missing("transpose")
-    }
-}
-
-impl LossKernels for CudaBackend {
-    unsafe fn cross_entropy(
-        &self,
-        _x: &Tensor,
-        _labels: &Indices,
-        _weight: &Tensor,
-        _losses: &Tensor,
-        _grad: &Tensor,
-    ) -> Result<(), BackendError> {
-        missing("cross_entropy")
-    }
-    unsafe fn binary_cross_entropy(
-        &self,
-        _x: &Tensor,
-        _targets: &Tensor,
-        _weight: &Tensor,
-        _losses: &Tensor,
-        _grad: &Tensor,
-    ) -> Result<(), BackendError> {
-        missing("binary_cross_entropy")
-    }
-}
-
-impl OptimKernels for CudaBackend {
-    unsafe fn adam(&self, _args: &AdamUpdate<'_>) -> Result<(), BackendError> {
-        missing("adam")
-    }
-}
-
 impl ReduceKernels for CudaBackend {
     unsafe fn reduce(&self, _args: &Reduce<'_>) -> Result<(), BackendError> {
         missing("reduce")
@@ -187,33 +76,6 @@ impl ReduceKernels for CudaBackend {
     }
     unsafe fn reduce_grad(&self, _args: &ReduceGradient<'_>) -> Result<(), BackendError> {
         missing("reduce_grad")
-    }
-}
-
-impl RowKernels for CudaBackend {
-    unsafe fn row_dot(
-        &self,
-        _a: &Tensor,
-        _b: &Tensor,
-        _divisor: Option<&Tensor>,
-        _out: &Tensor,
-    ) -> Result<(), BackendError> {
-        missing("row_dot")
-    }
-    unsafe fn l2_normalize(&self, _x: &Tensor, _epsilon: f32, _out: &Tensor) -> Result<(), BackendError> {
-        missing("l2_normalize")
-    }
-    unsafe fn l2_normalize_grad(
-        &self,
-        _x: &Tensor,
-        _g: &Tensor,
-        _epsilon: f32,
-        _out: &Tensor,
-    ) -> Result<(), BackendError> {
-        missing("l2_normalize_grad")
-    }
-    unsafe fn argmax(&self, _x: &Tensor, _out: &Indices) -> Result<(), BackendError> {
-        missing("argmax")
     }
 }
 

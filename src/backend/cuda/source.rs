@@ -6,6 +6,13 @@ use std::fmt::Write;
 const FILES: &[(&str, &str)] = &[
     ("common.cuh", include_str!("../../../cuda/common.cuh")),
     ("graph.cuh", include_str!("../../../cuda/graph.cuh")),
+    ("random.cuh", include_str!("../../../cuda/random.cuh")),
+    ("elementwise.cu", include_str!("../../../cuda/elementwise.cu")),
+    ("gather.cu", include_str!("../../../cuda/gather.cu")),
+    ("gine.cu", include_str!("../../../cuda/gine.cu")),
+    ("linear.cu", include_str!("../../../cuda/linear.cu")),
+    ("optim.cu", include_str!("../../../cuda/optim.cu")),
+    ("rows.cu", include_str!("../../../cuda/rows.cu")),
     ("spmm.cu", include_str!("../../../cuda/spmm.cu")),
 ];
 
