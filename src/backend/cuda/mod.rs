@@ -14,6 +14,7 @@ mod graph;
 mod linear;
 mod optim;
 mod pending;
+mod reduce;
 mod rows;
 mod runtime;
 mod source;
@@ -210,6 +211,7 @@ fn modules() -> Vec<Module> {
         gine::modules(),
         linear::modules(),
         optim::modules(),
+        reduce::modules(),
         rows::modules(),
         spmm::modules(),
     ]
