@@ -85,7 +85,7 @@ pub enum DeviceKind {
 /// Who a device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// `cpu`, `wgpu`.
+    /// `cpu`, `wgpu`, `cuda`.
     pub backend: &'static str,
     /// The device's name.
     pub name: String,
@@ -159,8 +159,22 @@ impl Device {
         Ok(Self::new(super::wgpu::WgpuBackend::new(&super::wgpu::WgpuOptions::default()).await?))
     }
 
-    /// The best device there is: a hardware GPU through wgpu, else the processor.
+    /// The first CUDA device.
+    ///
+    /// # Errors
+    /// [`BackendError::Unavailable`] if the driver, NVRTC or a GPU is missing.
+    #[cfg(all(feature = "cuda", not(target_arch = "wasm32")))]
+    pub fn cuda() -> Result<Self, BackendError> {
+        Ok(Self::new(super::cuda::CudaBackend::new(&super::cuda::CudaOptions::default())?))
+    }
+
+    /// The best device there is: CUDA, else a hardware GPU through wgpu, else the processor.
     pub async fn auto() -> Self {
+        #[cfg(all(feature = "cuda", not(target_arch = "wasm32")))]
+        match Self::cuda() {
+            Ok(device) => return device,
+            Err(error) => tracing::debug!(%error, "no CUDA device"),
+        }
         #[cfg(feature = "wgpu")]
         {
             let options = super::wgpu::WgpuOptions { hardware_only: true, ..Default::default() };

@@ -203,6 +203,18 @@ impl CudaBuffer {
     }
 }
 
+/// The devices of the driver, in its order.
+///
+/// # Errors
+/// [`BackendError::Unavailable`] with what is missing: the driver, a GPU, or NVRTC.
+pub fn devices() -> Result<Vec<DeviceInfo>, BackendError> {
+    check_driver()?;
+    let count = CudaContext::device_count().map_err(unavailable)?;
+    (0..count as usize)
+        .map(|device| CudaBackend::new(&CudaOptions { device, ..Default::default() }).map(|backend| backend.info))
+        .collect()
+}
+
 /// Every module that the host may ask for.
 fn modules() -> Vec<Module> {
     [
