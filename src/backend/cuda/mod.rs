@@ -354,4 +354,8 @@ impl Memory for CudaBackend {
     fn memory(&self) -> MemoryStats {
         self.pool.stats()
     }
+
+    fn reset_peak(&self) {
+        self.pool.reset_peak();
+    }
 }
