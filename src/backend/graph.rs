@@ -64,7 +64,7 @@ struct Inner {
     device: Device,
     host: Arc<Graph>,
     /// What a backend keeps for the graph; the processor reads the host's arrays.
-    #[cfg(feature = "wgpu")]
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
     resident: Lazy<Arc<dyn std::any::Any + Send + Sync>>,
     inverse_in_degree: Lazy<Tensor>,
     degree_functions: Lazy<Tensor>,
@@ -117,7 +117,7 @@ impl DeviceGraph {
         Self(Arc::new(Inner {
             device: device.clone(),
             host: graph.into(),
-            #[cfg(feature = "wgpu")]
+            #[cfg(any(feature = "wgpu", feature = "cuda"))]
             resident: Lazy::default(),
             inverse_in_degree: Lazy::default(),
             degree_functions: Lazy::default(),
@@ -181,7 +181,7 @@ impl DeviceGraph {
     }
 
     /// What the backend keeps for this graph, made by `make` on the first call.
-    #[cfg(feature = "wgpu")]
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
     pub(crate) fn resident<T: std::any::Any + Send + Sync>(
         &self,
         make: impl FnOnce() -> Result<T, BackendError>,

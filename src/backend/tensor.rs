@@ -37,7 +37,7 @@ impl Tensor {
     }
 
     /// As [`Tensor::uninit`], on the device of another tensor.
-    #[cfg(feature = "wgpu")]
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
     pub(crate) fn uninit_on(other: &Self, rows: usize, cols: usize, label: &'static str) -> Result<Self, BackendError> {
         Self::uninit(&other.device, rows, cols, label)
     }
