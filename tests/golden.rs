@@ -218,6 +218,7 @@ impl Case {
                     normalize: self.flag("normalize", false),
                     root_weight: self.flag("root_weight", true),
                     project: self.flag("project", false),
+                    bias: self.flag("bias", true),
                 };
                 Box::new(SageConv::new(&mut init, in_width, out_width, options).unwrap())
             }

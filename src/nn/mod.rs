@@ -16,6 +16,7 @@ mod gat;
 mod gatv2;
 mod gcn;
 mod gin;
+mod jumping;
 mod linear;
 mod model;
 mod norm;
