@@ -9,6 +9,7 @@ use hopwise::{
     nn::{BatchNorm, Initializer, LayerNorm, Module},
     ops::{self, StepState, Tape, Var},
 };
+use safetensors::{Dtype, tensor::TensorView};
 use support::{leaf, random, read, relative_error};
 
 /// Shapes with one column, unaligned widths, a single row, and more rows than one workgroup adds up.
@@ -192,6 +193,23 @@ fn batch_norm_remembers_what_it_saw_and_forgets_nothing_in_a_file() {
     let other = BatchNorm::new(&mut init, 3).unwrap();
     hopwise::nn::checkpoint::load(&other, &path).unwrap();
     assert_eq!(before, read(other.running_mean.value()));
+}
+
+/// PyTorch's files have a count of batches besides, as a whole number.
+#[test]
+fn a_batch_norm_of_pytorch_is_read() {
+    let device = Device::cpu();
+    let numbers = |first: f32| -> Vec<u8> { (0..3).flat_map(|n| (first + n as f32).to_le_bytes()).collect() };
+    let values = [numbers(1.0), numbers(2.0), numbers(3.0), numbers(4.0), 7i64.to_le_bytes().to_vec()];
+    let names = ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"];
+    let views = names.iter().zip(&values).map(|(name, bytes)| {
+        let (kind, shape) = if bytes.len() == 8 { (Dtype::I64, vec![]) } else { (Dtype::F32, vec![3]) };
+        (*name, TensorView::new(kind, shape, bytes).unwrap())
+    });
+    let bytes = safetensors::serialize(views, None).unwrap();
+    let norm = BatchNorm::new(&mut Initializer::new(&device, 0), 3).unwrap();
+    hopwise::nn::checkpoint::from_bytes(&norm, &bytes, "file".as_ref()).unwrap();
+    assert_eq!(read(norm.running_var.value()).data(), [4.0, 5.0, 6.0]);
 }
 
 #[test]

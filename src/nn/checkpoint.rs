@@ -105,7 +105,10 @@ pub fn from_bytes(model: &dyn Module, bytes: &[u8], path: &Path) -> Result<(), N
         }
         values.push(bytemuck::pod_collect_to_vec::<u8, f32>(stored.data()));
     }
-    if let Some(extra) = file.names().into_iter().find(|n| parameters.iter().all(|(name, _)| name != n)) {
+    // PyTorch's batch norms count their batches, for a kind of average that is not used here.
+    let counts = |name: &str| name.ends_with("num_batches_tracked");
+    let unknown = |name: &str| !counts(name) && parameters.iter().all(|(known, _)| known != name);
+    if let Some(extra) = file.names().into_iter().find(|name| unknown(name)) {
         return Err(other(format!("it has {extra}, which the model does not have")));
     }
     for ((_, parameter), values) in parameters.iter().zip(&values) {

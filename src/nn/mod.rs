@@ -2,7 +2,9 @@
 //!
 //! - [`Features`]: what a layer takes, dense or sparse.
 //! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`ChebConv`],
-//!   [`GatConv`], [`GatV2Conv`], [`TransformerConv`]: layers with PyTorch Geometric's formulas and parameter names.
+//!   [`GatConv`], [`GatV2Conv`], [`TransformerConv`], [`PnaConv`]: layers with PyTorch Geometric's formulas and
+//!   parameter names.
+//! - [`BatchNorm`], [`LayerNorm`]: what stands between them.
 //! - [`Gnn`]: a stack of them, from a [`GnnBuilder`].
 //! - [`Adam`]: the optimiser; [`Trainer`]: full-batch training; [`checkpoint`]: weights in files.
 
