@@ -8,6 +8,8 @@ mod blas;
 mod compile;
 mod driver;
 mod elementwise;
+#[cfg(feature = "cuda-emulation")]
+mod emulation;
 mod gather;
 mod gine;
 mod graph;
