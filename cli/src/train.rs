@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     source: SourceArgs,
 
-    /// The layer that the model stacks; sage-ri is GraphSAGE with norms, residual connections and a network over all layers
+    /// The layer that the model stacks; sage-ri adds norms, residual connections and a network over all layers
     #[arg(long, value_enum, default_value_t = Model::Gcn)]
     model: Model,
 

@@ -274,8 +274,8 @@ impl DeviceGraph {
         self.0.edges_of_destinations.get_or_try(|| self.incidence(self.host().num_dst(), self.host().rows()))
     }
 
-    /// The graph whose sources are this one's edges, each destination gathering from those into it: a reduction over it is one
-    /// of what stands on the edges.
+    /// The graph whose sources are this one's edges, each destination gathering from those into it: a reduction over it
+    /// is one of what stands on the edges.
     ///
     /// # Errors
     /// If the edges are too many to be nodes.

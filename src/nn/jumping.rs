@@ -4,8 +4,8 @@ use crate::{
     ops::{self, Tape, Var},
 };
 
-/// A network over a model's input and the outputs of all of its layers: `lin2(activation(norm(lin1([x, h_1, ..., h_L]))))`,
-/// twice as wide inside as outside, with the names of PyTorch Geometric's `MLP`.
+/// A network over a model's input and the outputs of all of its layers: `lin2(activation(norm(lin1([x, h_1, ...,
+/// h_L]))))`, twice as wide inside as outside, with the names of PyTorch Geometric's `MLP`.
 #[derive(Debug)]
 pub(super) struct JumpingHead {
     first: Linear,

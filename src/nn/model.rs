@@ -77,8 +77,8 @@ impl GnnBuilder {
     }
 
     /// SAGE-RI, "residual inception": GraphSAGE with batch normalisation, residual connections and a network over the
-    /// outputs of all layers; leaky ReLU of slope 0.01, dropout 0.1 (Kaler et al., "Accelerating Training and Inference of
-    /// Graph Neural Networks with Fast Sampling and Pipelining", MLSys 2022).
+    /// outputs of all layers; leaky ReLU of slope 0.01, dropout 0.1 (Kaler et al., "Accelerating Training and Inference
+    /// of Graph Neural Networks with Fast Sampling and Pipelining", MLSys 2022).
     pub fn sage_ri() -> Self {
         // The norm takes any bias out again.
         let kind = LayerKind::Sage(SageOptions { bias: false, ..Default::default() });
@@ -122,9 +122,9 @@ impl GnnBuilder {
         Self { residual, ..self }
     }
 
-    /// All layers are hidden ones, and a network of two linear layers, the first with the norm and the activation, makes the
-    /// outputs of the model's input beside the outputs of all layers (Xu et al., "Representation Learning on Graphs with
-    /// Jumping Knowledge Networks", ICML 2018).
+    /// All layers are hidden ones, and a network of two linear layers, the first with the norm and the activation, makes
+    /// the outputs of the model's input beside the outputs of all layers (Xu et al., "Representation Learning on Graphs
+    /// with Jumping Knowledge Networks", ICML 2018).
     #[must_use]
     pub fn jumping(self, jumping: bool) -> Self {
         Self { jumping, ..self }
@@ -297,8 +297,8 @@ impl GnnBuilder {
     }
 }
 
-/// Convolutions one after the other. A hidden layer is dropout, convolution, norm, activation, and the residual connection;
-/// the layer of the outputs is dropout and convolution.
+/// Convolutions one after the other. A hidden layer is dropout, convolution, norm, activation, and the residual
+/// connection; the layer of the outputs is dropout and convolution.
 #[derive(Debug)]
 pub struct Gnn {
     lin_in: Option<Linear>,

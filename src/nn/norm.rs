@@ -22,10 +22,10 @@ pub enum Norm {
     Layer,
 }
 
-/// Batch normalisation with PyTorch's names and constants: `(x - mean) / sqrt(variance + 1e-5) * weight + bias`, column by
-/// column. On a training tape mean and variance are those of the rows at hand, and a tenth of them goes into the running
-/// ones (the unbiased variance there); on other tapes the running ones are used (Ioffe, Szegedy, "Batch Normalization", ICML
-/// 2015).
+/// Batch normalisation with PyTorch's names and constants: `(x - mean) / sqrt(variance + 1e-5) * weight + bias`, column
+/// by column. On a training tape mean and variance are those of the rows at hand, and a tenth of them goes into the
+/// running ones (the unbiased variance there); on other tapes the running ones are used (Ioffe, Szegedy, "Batch
+/// Normalization", ICML 2015).
 #[derive(Debug)]
 pub struct BatchNorm {
     /// `[features]`.

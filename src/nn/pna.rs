@@ -152,16 +152,16 @@ fn repeated<T: PartialEq>(items: &[T]) -> bool {
 /// Principal neighbourhood aggregation (Corso et al., "Principal Neighbourhood Aggregation for Graph Nets", NeurIPS
 /// 2020). For each tower, with the message `m_ji = W_i x_i + W_j x_j + W_e (E e_ji + c) + b`:
 ///
-/// `t_i = V_x x_i + sum over scalers s of s(d_i) V_s [a(m_ji over j) for all aggregators a] + b'`, and `out_i = lin([t_i of
-/// all towers])`.
+/// `t_i = V_x x_i + sum over scalers s of s(d_i) V_s [a(m_ji over j) for all aggregators a] + b'`, and `out_i =
+/// lin([t_i of all towers])`.
 ///
-/// Without edge attributes nothing is written for an edge: `W_i x_i + b` is the same for all messages into a node, so that
-/// statistics of `W_j x_j` need only be shifted by it (mean, minimum and maximum by itself, the sum by its `d`-fold, variance
-/// and deviation not at all), and one pass over the neighbours gives all of them. The columns of all scalers never exist
-/// either: they are applied behind the product.
+/// Without edge attributes nothing is written for an edge: `W_i x_i + b` is the same for all messages into a node, so
+/// that statistics of `W_j x_j` need only be shifted by it (mean, minimum and maximum by itself, the sum by its
+/// `d`-fold, variance and deviation not at all), and one pass over the neighbours gives all of them. The columns of all
+/// scalers never exist either: they are applied behind the product.
 ///
-/// With edge attributes one row an edge is written, `W_j x_j + W_e E e_ji`, the rest being the same: there is no pass over
-/// neighbours with a term of the edge. With more than one layer in the message, its rows are written once a layer.
+/// With edge attributes one row an edge is written, `W_j x_j + W_e E e_ji`, the rest being the same: there is no pass
+/// over neighbours with a term of the edge. With more than one layer in the message, its rows are written once a layer.
 #[derive(Debug)]
 pub struct PnaConv {
     /// The layers of the message of each tower: `[W_i W_j W_e]` first.

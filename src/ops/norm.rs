@@ -37,8 +37,8 @@ impl ColumnMoments {
     }
 }
 
-/// `out = (x - mean) / sqrt(variance + epsilon) * weight + bias` column by column, with the moments of `x` itself, which
-/// come with the result; `x` is `[rows, cols]`, `affine` weight and bias, `[1, cols]` each, 1 and 0 without. The
+/// `out = (x - mean) / sqrt(variance + epsilon) * weight + bias` column by column, with the moments of `x` itself,
+/// which come with the result; `x` is `[rows, cols]`, `affine` weight and bias, `[1, cols]` each, 1 and 0 without. The
 /// gradient goes through the moments (Ioffe, Szegedy, "Batch Normalization", ICML 2015).
 ///
 /// # Errors

@@ -112,8 +112,8 @@ impl WgpuBackend {
         self.run(merge.threads(entries))
     }
 
-    /// Adds up rows in chunks, and the sums again until one is left: the rows themselves, or with a center the squares of
-    /// their deviations from it, or the deviations times a weight of the shape of `x`.
+    /// Adds up rows in chunks, and the sums again until one is left: the rows themselves, or with a center the squares
+    /// of their deviations from it, or the deviations times a weight of the shape of `x`.
     pub(super) fn sum_columns(
         &self,
         x: &Tensor,
