@@ -7,28 +7,13 @@ use hopwise::{
     Matrix,
     backend::{Device, Tensor, kernels::BlockCopy},
     nn::{BatchNorm, Initializer, LayerNorm, Module},
-    ops::{self, StepState, Tape, Var},
+    ops::{self, StepState, Tape},
 };
 use safetensors::{Dtype, tensor::TensorView};
-use support::{leaf, random, read, relative_error};
+use support::{leaf, random, read};
 
 /// Shapes with one column, unaligned widths, a single row, and more rows than one workgroup adds up.
 const SHAPES: [[usize; 2]; 8] = [[2, 1], [3, 7], [64, 4], [500, 33], [1_500, 1], [2_100, 5], [70, 130], [300, 300]];
-
-/// Single sums differ by rounding only; 2e-5 of the largest entry is what the reference vectors allow.
-const TOLERANCE: f64 = 2e-5;
-
-/// Runs `compute` on the processor and on GPU devices, one with bindings so small that everything is cut.
-#[cfg(feature = "wgpu")]
-fn compare(what: &str, compute: impl Fn(&Device) -> Vec<Matrix>) {
-    let expected = compute(&Device::cpu());
-    for (name, device) in [("whole", support::device("wgpu")), ("small bindings", support::small_bindings())] {
-        for (i, (got, expected)) in compute(&device).iter().zip(&expected).enumerate() {
-            let error = relative_error(got.data(), expected.data());
-            assert!(error <= TOLERANCE, "{what}, {name}, result {i}: off by {error:.2e}");
-        }
-    }
-}
 
 /// Entries around a mean that is far from 0, where sums of squares would cancel.
 fn shifted(rows: usize, cols: usize) -> Matrix {
@@ -37,93 +22,120 @@ fn shifted(rows: usize, cols: usize) -> Matrix {
     x
 }
 
-/// The output of `f` and the gradients of its inputs.
-fn with_gradients(tape: Tape, inputs: &[Matrix], f: impl Fn(&Tape, &[Var]) -> Var) -> Vec<Matrix> {
-    let vars: Vec<Var> = inputs.iter().map(|m| leaf(&tape, m)).collect();
-    let out = f(&tape, &vars);
-    let upstream = random(out.shape()[0], out.shape()[1], 9);
-    let upstream = Tensor::from_matrix(tape.device(), &upstream, "upstream").unwrap();
-    let gradients = tape.backward_from(&out, upstream).unwrap();
-    let mut results = vec![read(out.tensor())];
-    results.extend(vars.iter().map(|v| read(gradients.of(v).unwrap())));
-    results
-}
-
 #[cfg(feature = "wgpu")]
-#[test]
-fn normalisation_wgpu() {
-    for [rows, cols] in SHAPES {
-        let affine = [shifted(rows, cols), random(1, cols, 2), random(1, cols, 3)];
-        for inputs in [&affine[..1], &affine] {
-            let of = |v: &[Var]| (v.len() > 1).then(|| [v[1].clone(), v[2].clone()]);
-            let what = format!("[{rows}, {cols}], {} inputs", inputs.len());
-            compare(&format!("batch_norm {what}"), |device| {
-                with_gradients(Tape::recording(device), inputs, |tape, v| {
-                    let affine = of(v);
-                    ops::batch_norm(tape, &v[0], affine.as_ref().map(|a| a.each_ref()), 1e-5).unwrap().0
-                })
-            });
-            compare(&format!("normalize_columns {what}"), |device| {
-                with_gradients(Tape::recording(device), inputs, |tape, v| {
-                    let row = |seed| {
-                        let mut row = random(1, cols, seed);
-                        row.data_mut().iter_mut().for_each(|v| *v += 1.5);
-                        Tensor::from_matrix(device, &row, "moments").unwrap()
-                    };
-                    let moments = ops::ColumnMoments { mean: row(4), variance: row(5) };
-                    let affine = of(v);
-                    ops::normalize_columns(tape, &v[0], &moments, affine.as_ref().map(|a| a.each_ref()), 1e-5).unwrap()
-                })
-            });
-            // Two columns are 1 and -1 after normalisation, whatever they were: their gradient is nothing but rounding.
-            if cols > 2 {
-                compare(&format!("layer_norm {what}"), |device| {
-                    with_gradients(Tape::recording(device), inputs, |tape, v| {
-                        let affine = of(v);
-                        ops::layer_norm(tape, &v[0], affine.as_ref().map(|a| a.each_ref()), 1e-5).unwrap()
-                    })
-                });
+mod against_twins {
+    use hopwise::{
+        Matrix,
+        backend::{Device, Tensor},
+        ops::{self, Tape, Var},
+    };
+
+    use super::{
+        SHAPES, shifted,
+        support::{self, leaf, random, read, relative_error},
+    };
+
+    /// Single sums differ by rounding only; 2e-5 of the largest entry is what the reference vectors allow.
+    const TOLERANCE: f64 = 2e-5;
+
+    /// Runs `compute` on the processor and on GPU devices, one with bindings so small that everything is cut.
+    fn compare(what: &str, compute: impl Fn(&Device) -> Vec<Matrix>) {
+        let expected = compute(&Device::cpu());
+        for (name, device) in [("whole", support::device("wgpu")), ("small bindings", support::small_bindings())] {
+            for (i, (got, expected)) in compute(&device).iter().zip(&expected).enumerate() {
+                let error = relative_error(got.data(), expected.data());
+                assert!(error <= TOLERANCE, "{what}, {name}, result {i}: off by {error:.2e}");
             }
         }
     }
-}
 
-#[cfg(feature = "wgpu")]
-#[test]
-fn blocks_wgpu() {
-    // 64 rows of the widest matrix must fit the small binding.
-    for [rows, cols] in SHAPES.into_iter().filter(|[_, cols]| *cols <= 33).chain([[300, 60]]) {
-        for blocks in [1, 3] {
-            let what = format!("[{rows}, {cols}], {blocks} blocks");
-            let matrices = [random(rows, blocks * cols, 1), random(rows, cols, 2)];
-            let weight = random(rows, blocks, 3);
-            compare(&format!("spread and merge {what}"), |device| {
-                let weight = Tensor::from_matrix(device, &weight, "weights").unwrap();
-                let f = |spread: bool| {
-                    with_gradients(Tape::recording(device), &matrices, |tape, v| match spread {
-                        true => ops::spread_blocks(tape, &v[0], &v[1], &weight).unwrap(),
-                        false => ops::merge_blocks(tape, &v[1], &v[0], &weight).unwrap(),
-                    })
-                };
-                [f(true), f(false)].concat()
-            });
-            compare(&format!("concat {what}"), |device| {
-                with_gradients(Tape::recording(device), &matrices, |tape, v| {
-                    ops::concat_columns(tape, &[&v[0], &v[1], &v[0]]).unwrap()
-                })
-            });
-            compare(&format!("range {what}"), |device| {
-                with_gradients(Tape::recording(device), &matrices[..1], |tape, v| {
-                    ops::column_range(tape, &v[0], cols / 2..blocks * cols).unwrap()
-                })
-            });
-            // A block that does not start with the first row cannot be cut.
-            if rows * cols < 1_000 {
-                compare(&format!("stack {what}"), |device| {
-                    with_gradients(Tape::recording(device), &matrices[..1], |tape, v| {
-                        ops::stack_blocks(tape, &v[0], blocks).unwrap()
+    /// The output of `f` and the gradients of its inputs.
+    fn with_gradients(tape: Tape, inputs: &[Matrix], f: impl Fn(&Tape, &[Var]) -> Var) -> Vec<Matrix> {
+        let vars: Vec<Var> = inputs.iter().map(|m| leaf(&tape, m)).collect();
+        let out = f(&tape, &vars);
+        let upstream = random(out.shape()[0], out.shape()[1], 9);
+        let upstream = Tensor::from_matrix(tape.device(), &upstream, "upstream").unwrap();
+        let gradients = tape.backward_from(&out, upstream).unwrap();
+        let mut results = vec![read(out.tensor())];
+        results.extend(vars.iter().map(|v| read(gradients.of(v).unwrap())));
+        results
+    }
+
+    #[test]
+    fn normalisation_wgpu() {
+        for [rows, cols] in SHAPES {
+            let affine = [shifted(rows, cols), random(1, cols, 2), random(1, cols, 3)];
+            for inputs in [&affine[..1], &affine] {
+                let of = |v: &[Var]| (v.len() > 1).then(|| [v[1].clone(), v[2].clone()]);
+                let what = format!("[{rows}, {cols}], {} inputs", inputs.len());
+                compare(&format!("batch_norm {what}"), |device| {
+                    with_gradients(Tape::recording(device), inputs, |tape, v| {
+                        let affine = of(v);
+                        ops::batch_norm(tape, &v[0], affine.as_ref().map(|a| a.each_ref()), 1e-5).unwrap().0
                     })
                 });
+                compare(&format!("normalize_columns {what}"), |device| {
+                    with_gradients(Tape::recording(device), inputs, |tape, v| {
+                        let row = |seed| {
+                            let mut row = random(1, cols, seed);
+                            row.data_mut().iter_mut().for_each(|v| *v += 1.5);
+                            Tensor::from_matrix(device, &row, "moments").unwrap()
+                        };
+                        let moments = ops::ColumnMoments { mean: row(4), variance: row(5) };
+                        let affine = of(v);
+                        ops::normalize_columns(tape, &v[0], &moments, affine.as_ref().map(|a| a.each_ref()), 1e-5)
+                            .unwrap()
+                    })
+                });
+                // Two columns are 1 and -1 after normalisation, whatever they were: their gradient is nothing but rounding.
+                if cols > 2 {
+                    compare(&format!("layer_norm {what}"), |device| {
+                        with_gradients(Tape::recording(device), inputs, |tape, v| {
+                            let affine = of(v);
+                            ops::layer_norm(tape, &v[0], affine.as_ref().map(|a| a.each_ref()), 1e-5).unwrap()
+                        })
+                    });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_wgpu() {
+        // 64 rows of the widest matrix must fit the small binding.
+        for [rows, cols] in SHAPES.into_iter().filter(|[_, cols]| *cols <= 33).chain([[300, 60]]) {
+            for blocks in [1, 3] {
+                let what = format!("[{rows}, {cols}], {blocks} blocks");
+                let matrices = [random(rows, blocks * cols, 1), random(rows, cols, 2)];
+                let weight = random(rows, blocks, 3);
+                compare(&format!("spread and merge {what}"), |device| {
+                    let weight = Tensor::from_matrix(device, &weight, "weights").unwrap();
+                    let f = |spread: bool| {
+                        with_gradients(Tape::recording(device), &matrices, |tape, v| match spread {
+                            true => ops::spread_blocks(tape, &v[0], &v[1], &weight).unwrap(),
+                            false => ops::merge_blocks(tape, &v[1], &v[0], &weight).unwrap(),
+                        })
+                    };
+                    [f(true), f(false)].concat()
+                });
+                compare(&format!("concat {what}"), |device| {
+                    with_gradients(Tape::recording(device), &matrices, |tape, v| {
+                        ops::concat_columns(tape, &[&v[0], &v[1], &v[0]]).unwrap()
+                    })
+                });
+                compare(&format!("range {what}"), |device| {
+                    with_gradients(Tape::recording(device), &matrices[..1], |tape, v| {
+                        ops::column_range(tape, &v[0], cols / 2..blocks * cols).unwrap()
+                    })
+                });
+                // A block that does not start with the first row cannot be cut.
+                if rows * cols < 1_000 {
+                    compare(&format!("stack {what}"), |device| {
+                        with_gradients(Tape::recording(device), &matrices[..1], |tape, v| {
+                            ops::stack_blocks(tape, &v[0], blocks).unwrap()
+                        })
+                    });
+                }
             }
         }
     }
