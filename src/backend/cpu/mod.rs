@@ -4,6 +4,7 @@
 //! Work is cut by rows and every row is summed in edge order by one thread, so the bits do not depend on the number of threads.
 
 mod attention;
+mod blocks;
 mod elementwise;
 mod gat;
 mod gate;
@@ -13,6 +14,7 @@ mod gine;
 mod heads;
 mod linear;
 mod loss;
+mod norm;
 mod optim;
 mod reduce;
 mod rows;

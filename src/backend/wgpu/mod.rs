@@ -6,6 +6,7 @@
 
 mod adapter;
 mod attention;
+mod blocks;
 mod elementwise;
 mod errors;
 mod gat;
@@ -17,6 +18,7 @@ mod graph;
 mod heads;
 mod linear;
 mod loss;
+mod norm;
 mod optim;
 mod recorder;
 mod reduce;
