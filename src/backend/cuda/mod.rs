@@ -8,12 +8,15 @@ mod blas;
 mod compile;
 mod driver;
 mod elementwise;
+#[cfg(feature = "cuda-emulation")]
+mod emulation;
 mod gather;
 mod gine;
 mod graph;
 mod linear;
 mod optim;
 mod pending;
+mod reduce;
 mod rows;
 mod runtime;
 mod source;
@@ -202,6 +205,18 @@ impl CudaBuffer {
     }
 }
 
+/// The devices of the driver, in its order.
+///
+/// # Errors
+/// [`BackendError::Unavailable`] with what is missing: the driver, a GPU, or NVRTC.
+pub fn devices() -> Result<Vec<DeviceInfo>, BackendError> {
+    check_driver()?;
+    let count = CudaContext::device_count().map_err(unavailable)?;
+    (0..count as usize)
+        .map(|device| CudaBackend::new(&CudaOptions { device, ..Default::default() }).map(|backend| backend.info))
+        .collect()
+}
+
 /// Every module that the host may ask for.
 fn modules() -> Vec<Module> {
     [
@@ -210,6 +225,7 @@ fn modules() -> Vec<Module> {
         gine::modules(),
         linear::modules(),
         optim::modules(),
+        reduce::modules(),
         rows::modules(),
         spmm::modules(),
     ]
@@ -337,5 +353,9 @@ impl Memory for CudaBackend {
 
     fn memory(&self) -> MemoryStats {
         self.pool.stats()
+    }
+
+    fn reset_peak(&self) {
+        self.pool.reset_peak();
     }
 }

@@ -67,18 +67,6 @@ impl HeadKernels for CudaBackend {
     }
 }
 
-impl ReduceKernels for CudaBackend {
-    unsafe fn reduce(&self, _args: &Reduce<'_>) -> Result<(), BackendError> {
-        missing("reduce")
-    }
-    unsafe fn reduce_coefficients(&self, _args: &ReduceCoefficients<'_>) -> Result<(), BackendError> {
-        missing("reduce_coefficients")
-    }
-    unsafe fn reduce_grad(&self, _args: &ReduceGradient<'_>) -> Result<(), BackendError> {
-        missing("reduce_grad")
-    }
-}
-
 impl SddmmKernels for CudaBackend {
     unsafe fn sddmm(&self, _args: &Sddmm<'_>) -> Result<(), BackendError> {
         missing("sddmm")

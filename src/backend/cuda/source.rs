@@ -12,6 +12,7 @@ const FILES: &[(&str, &str)] = &[
     ("gine.cu", include_str!("../../../cuda/gine.cu")),
     ("linear.cu", include_str!("../../../cuda/linear.cu")),
     ("optim.cu", include_str!("../../../cuda/optim.cu")),
+    ("reduce.cu", include_str!("../../../cuda/reduce.cu")),
     ("rows.cu", include_str!("../../../cuda/rows.cu")),
     ("spmm.cu", include_str!("../../../cuda/spmm.cu")),
 ];
