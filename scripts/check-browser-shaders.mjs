@@ -1,32 +1,13 @@
 // Gives every shader in a JSON file, [[name, source], ...], to a browser and makes a compute pipeline of it.
 //   node check-browser-shaders.mjs CHROMIUM SHADERS.json
 import { readFileSync } from "node:fs";
-import { createServer } from "node:http";
-import { chromium } from "playwright-core";
+import { withPage } from "./browser.mjs";
 
 const [executablePath, file] = process.argv.slice(2);
 const shaders = JSON.parse(readFileSync(file, "utf8"));
 
-// WebGPU needs a secure context: a page on this machine is one, a blank page is not.
-const server = createServer((_, response) => response.end("<!doctype html><title>shaders</title>"));
-await new Promise((done) => server.listen(0, "127.0.0.1", done));
-const browser = await chromium.launch({
-  executablePath,
-  headless: true,
-  args: [
-    "--no-sandbox",
-    "--enable-unsafe-webgpu",
-    "--use-webgpu-adapter=swiftshader",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-  ],
-});
-try {
-  const page = await browser.newPage();
-  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+const respond = (_, response) => response.end("<!doctype html><title>shaders</title>");
+await withPage(executablePath, respond, async (page, browser) => {
   const failures = await page.evaluate(async (shaders) => {
     const adapter = await navigator.gpu?.requestAdapter();
     if (!adapter) return ["the browser has no WebGPU adapter"];
@@ -52,7 +33,4 @@ try {
   failures.forEach((failure) => console.error(failure));
   console.log(`${shaders.length} shaders compiled by ${browser.version()}: ${failures.length} failed`);
   process.exitCode = failures.length === 0 && shaders.length > 0 ? 0 : 1;
-} finally {
-  await browser.close();
-  server.close();
-}
+});

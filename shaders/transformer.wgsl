@@ -545,14 +545,14 @@ fn main(
     for (var step = 0u; step < most; step += 4u) {
         let first = edges.x + step;
         let there = present(first, edges.y);
-        var sum_a: Chunks;
-        var sum_b: Chunks;
-        var sum_c: Chunks;
-        var sum_d: Chunks;
-        var a: Visit;
-        var b: Visit;
-        var c: Visit;
-        var d: Visit;
+        var sum_a = Chunks();
+        var sum_b = Chunks();
+        var sum_c = Chunks();
+        var sum_d = Chunks();
+        var a = Visit();
+        var b = Visit();
+        var c = Visit();
+        var d = Visit();
         for (var head = 0u; head < p.heads; head++) {
             let own = own_of(edges.z, head, lane);
             a = visit(first, edges.y, own, head, lane);

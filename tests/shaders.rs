@@ -32,3 +32,25 @@ fn every_variant_is_valid_and_can_be_written_for_each_interface() {
             .unwrap_or_else(|e| panic!("{name}, HLSL: {e}"));
     }
 }
+
+/// WGSL sets such a variable to zero in every iteration. Chromium's compiler does so once for Vulkan, and it keeps its value from then on.
+#[test]
+fn variables_inside_loops_have_an_initial_value() {
+    for (name, wgsl) in hopwise::backend::wgpu::all_shaders() {
+        // Whether each open brace is a loop's.
+        let mut open: Vec<bool> = Vec::new();
+        for line in wgsl.lines().map(|line| line.split("//").next().unwrap_or_default().trim()) {
+            let declares = line.starts_with("var ") && line.ends_with(';') && !line.contains('=');
+            assert!(!(declares && open.contains(&true)), "{name}: `{line}` has no initial value inside a loop");
+            let is_loop = ["for ", "while ", "loop "].iter().any(|word| line.starts_with(word));
+            for c in line.chars() {
+                match c {
+                    '{' => open.push(is_loop),
+                    '}' => _ = open.pop(),
+                    _ => {}
+                }
+            }
+        }
+        assert!(open.is_empty(), "{name} has unequal braces");
+    }
+}

@@ -1,6 +1,8 @@
 //! What the integration tests share.
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
+mod values;
+
 use std::{
     collections::BTreeMap,
     sync::{Mutex, OnceLock, PoisonError},
@@ -10,8 +12,9 @@ use hopwise::{
     Matrix,
     backend::{Device, Tensor},
     graph::{EdgeList, Graph, generate::SplitMix},
-    ops::{Tape, Var},
 };
+
+pub(crate) use values::{leaf, relative_error};
 
 /// The device of a backend, one for all tests of a process: drivers run out of devices before a large suite runs out of cases.
 pub(crate) fn device(backend: &str) -> Device {
@@ -99,21 +102,6 @@ pub(crate) fn random(rows: usize, cols: usize, seed: u64) -> Matrix {
     Matrix::new(rows, cols, values).unwrap()
 }
 
-pub(crate) fn leaf(tape: &Tape, matrix: &Matrix) -> Var {
-    tape.leaf(&Tensor::from_matrix(tape.device(), matrix, "test input").unwrap())
-}
-
 pub(crate) fn read(tensor: &Tensor) -> Matrix {
     tensor.to_matrix_blocking().unwrap()
-}
-
-/// `max |got - expected| / max |expected|`; infinite for what is not finite.
-pub(crate) fn relative_error(got: &[f32], expected: &[f32]) -> f64 {
-    assert_eq!(got.len(), expected.len());
-    let largest = expected.iter().fold(0.0f64, |m, v| m.max(f64::from(v.abs())));
-    let worst = got.iter().zip(expected).fold(0.0f64, |m, (g, e)| {
-        let error = f64::from(g - e).abs();
-        if error.is_finite() { m.max(error) } else { f64::INFINITY }
-    });
-    if worst == 0.0 { 0.0 } else { worst / largest }
 }
