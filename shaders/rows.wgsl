@@ -53,6 +53,7 @@ fn main(
 #else
 
 #include lanes
+alias Sum = f32;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -70,7 +71,7 @@ fn main(
     for (var c = lane; c < p.cols; c += LANES) {
         dot += a[first + c] * b[first + c];
     }
-    dot = sum_over_lanes(dot, thread);
+    dot = sum_over_lanes(dot, thread, LANES);
     if lane == 0u && task < p.rows {
 #ifdef DIVISOR
         let d = divisor[row];
@@ -85,7 +86,7 @@ fn main(
     for (var c = lane; c < p.cols; c += LANES) {
         square += x[first + c] * x[first + c];
     }
-    let scale = 1.0 / max(sqrt(sum_over_lanes(square, thread)), p.epsilon);
+    let scale = 1.0 / max(sqrt(sum_over_lanes(square, thread, LANES)), p.epsilon);
     if task < p.rows {
         for (var c = lane; c < p.cols; c += LANES) {
             out[first + c] = x[first + c] * scale;
@@ -99,8 +100,8 @@ fn main(
         square += x[first + c] * x[first + c];
         product += g[first + c] * x[first + c];
     }
-    let norm = sqrt(sum_over_lanes(square, thread));
-    product = sum_over_lanes(product, thread);
+    let norm = sqrt(sum_over_lanes(square, thread, LANES));
+    product = sum_over_lanes(product, thread, LANES);
     let scale = 1.0 / max(norm, p.epsilon);
     let along = select(0.0, product * scale * scale, norm > p.epsilon);
     if task < p.rows {

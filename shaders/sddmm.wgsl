@@ -26,7 +26,8 @@
 #endif
 #write out: array<f32>
 
-var<workgroup> sums: array<f32, WORKGROUP_SIZE>;
+#include lanes
+alias Sum = f32;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -44,15 +45,9 @@ fn main(
     for (var f = lane; f < p.features; f += lanes) {
         sum += a[i * p.a_stride + f] * b[j * p.b_stride + f];
     }
-    sums[thread] = sum;
-    for (var half = lanes >> 1u; half > 0u; half >>= 1u) {
-        workgroupBarrier();
-        if lane < half {
-            sums[thread] += sums[thread + half];
-        }
-    }
+    sum = sum_over_lanes(sum, thread, lanes);
     if lane == 0u && task < p.edges {
-        var value = sums[thread];
+        var value = sum;
 #ifdef ROW_SCALE
         value *= row_scale[i];
 #endif
