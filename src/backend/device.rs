@@ -67,6 +67,9 @@ pub trait Memory: fmt::Debug + Send + Sync + 'static {
 
     /// How much memory is in use.
     fn memory(&self) -> MemoryStats;
+
+    /// Lets [`MemoryStats::peak`] count from now on.
+    fn reset_peak(&self);
 }
 
 /// The kind of a device, in the order in which an automatic choice prefers them.
@@ -103,7 +106,7 @@ pub struct DeviceInfo {
 pub struct MemoryStats {
     /// Held by live buffers.
     pub in_use: u64,
-    /// The largest value of `in_use` so far.
+    /// The largest value of `in_use` so far, or since the last [`Memory::reset_peak`].
     pub peak: u64,
     /// Taken from the system: `in_use` and what the pool keeps for reuse.
     pub reserved: u64,

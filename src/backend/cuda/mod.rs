@@ -8,6 +8,8 @@ mod blas;
 mod compile;
 mod driver;
 mod elementwise;
+#[cfg(feature = "cuda-emulation")]
+mod emulation;
 mod gather;
 mod gine;
 mod graph;
@@ -352,5 +354,9 @@ impl Memory for CudaBackend {
 
     fn memory(&self) -> MemoryStats {
         self.pool.stats()
+    }
+
+    fn reset_peak(&self) {
+        self.pool.reset_peak();
     }
 }
