@@ -3,6 +3,11 @@
 // ROW_DOT: out_r = <a_r, b_r> / divisor_r, 0 where the divisor is 0.
 // L2: out_r = x_r / max(|x_r|, epsilon). L2_GRAD: out_r = (g_r - x_r <g_r, x_r> / |x_r|^2) / |x_r|, or g_r / epsilon.
 // ARGMAX: out_r = the column of the largest entry, the first of equals.
+//
+//   a, b, x, g, out of L2 and L2_GRAD [rows, stride], of which `cols` columns count;  divisor, other out [rows]
+//
+// Bytes a row of C columns: ROW_DOT 8 C + 4, + 4 (divisor), L2 8 C, L2_GRAD 12 C (and as much again from the cache),
+// ARGMAX 4 C + 4.
 
 #param rows: u32
 #param cols: u32

@@ -6,6 +6,7 @@
 //
 // `lanes` threads an edge, across the features, merged in a fixed tree; consecutive edges share a row and a workgroup.
 // Bytes an edge: 8 (row, column) + 8 F (both rows; a's mostly from the cache) + 4 (out), + 8 (scales).
+// Source: SDDMM after "Sampled Dense Matrix Multiplication for High-Performance Machine Learning" (Nisa et al., HiPC 2018).
 
 #param edges: u32
 #param first_edge: u32

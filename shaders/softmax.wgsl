@@ -7,6 +7,7 @@
 //
 // `lanes` threads a (row, column), across the edges, merged in a fixed tree. Bytes an edge and column: forward 16 (scores are read three times, mostly
 // from the cache), backward 20.
+// Source: attention coefficients of "Graph Attention Networks" (Velickovic et al., ICLR 2018).
 
 #param rows: u32
 #param columns: u32

@@ -59,8 +59,9 @@ fn subgroups_are_found_where_the_adapter_has_them_and_only_where_they_are_wanted
     } else {
         assert_eq!(lanes, 0, "{info:?}");
     }
-    // Every driver that was met keeps threads in order. One that does not is worth knowing of.
-    if info.name.contains("llvmpipe") {
+    // lavapipe keeps threads in order, so that other tests here compare two different things. With subgroups of 16, for
+    // which one has to ask, Mesa 22.3 exchanges values within halves only.
+    if info.name.contains("llvmpipe") && info.subgroup_min_size <= 8 {
         assert_eq!(lanes, info.subgroup_min_size, "{info:?}");
     }
     assert_eq!(open(false).subgroup_lanes(), 0);

@@ -44,13 +44,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             Some([smallest, largest]) => format!(", subgroups of {smallest} to {largest}"),
             None => String::new(),
         };
-        text += &format!(
-            "{:5} {:15} {} ({}{subgroups}){mark}\n",
-            device.backend,
-            kind(device),
-            device.name,
-            device.driver
-        );
+        text +=
+            &format!("{:5} {:15} {} ({}{subgroups}){mark}\n", device.backend, kind(device), device.name, device.driver);
     }
     if devices.len() == 1 {
         text += "no GPU was found; a Vulkan driver (mesa-vulkan-drivers on Debian and Ubuntu) makes one available to wgpu\n";

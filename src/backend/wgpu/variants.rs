@@ -253,7 +253,11 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM_NEIGHBOUR),
     Spec { one_of: &[Flag::Subgroups], ..spec(Kernel::SubgroupProbe, "subgroups", None, &[]) },
     attention(Kernel::TransformerEdge, "EDGE", TRANSFORMER),
-    attention(Kernel::TransformerForward, "FORWARD", &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented, Flag::Subgroups]),
+    attention(
+        Kernel::TransformerForward,
+        "FORWARD",
+        &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented, Flag::Subgroups],
+    ),
     spec(Kernel::TransformerMerge, "transformer", Some("MERGE"), &[Flag::Scalar]),
     attention(Kernel::TransformerPack, "PACK", &[Flag::Scalar, Flag::Dropout, Flag::Subgroups]),
     attention(Kernel::TransformerQuery, "QUERY", TRANSFORMER),
