@@ -9,12 +9,15 @@ const shaders = JSON.parse(readFileSync(file, "utf8"));
 const respond = (_, response) => response.end("<!doctype html><title>shaders</title>");
 await withPage(executablePath, respond, async (page, browser) => {
   const failures = await page.evaluate(async (shaders) => {
-    const adapter = await navigator.gpu?.requestAdapter();
-    if (!adapter) return ["the browser has no WebGPU adapter"];
-    // The defaults, which every browser grants: nothing is requested.
-    const device = await adapter.requestDevice();
+    if (!(await navigator.gpu?.requestAdapter())) return ["the browser has no WebGPU adapter"];
+    // The defaults, which every browser grants: nothing is requested, but for the variants that say what they need.
+    const open = async (requiredFeatures) => (await navigator.gpu.requestAdapter()).requestDevice({ requiredFeatures });
+    const plain = await open([]);
+    const withSubgroups = await open(["subgroups"]).catch((error) => error);
+    if (withSubgroups instanceof Error) return [`the browser's adapter has no subgroups: ${withSubgroups.message}`];
     const failures = [];
     for (const [name, code] of shaders) {
+      const device = code.startsWith("enable subgroups;") ? withSubgroups : plain;
       const module = device.createShaderModule({ code });
       const { messages } = await module.getCompilationInfo();
       const errors = messages.filter((m) => m.type === "error").map((m) => `${m.lineNum}: ${m.message}`);

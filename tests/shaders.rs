@@ -13,8 +13,10 @@ fn every_variant_is_valid_and_can_be_written_for_each_interface() {
     for (name, wgsl) in shaders {
         let module =
             naga::front::wgsl::parse_str(&wgsl).unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(&wgsl)));
-        // No capability beyond what every adapter and browser has.
-        let info = Validator::new(ValidationFlags::all(), Capabilities::empty())
+        // No capability beyond what every adapter and browser has, but for the variants of adapters with subgroups.
+        let subgroups = name.contains("SUBGROUPS");
+        let capabilities = if subgroups { Capabilities::SUBGROUP } else { Capabilities::empty() };
+        let info = Validator::new(ValidationFlags::all(), capabilities)
             .validate(&module)
             .unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(&wgsl)));
 
@@ -25,7 +27,8 @@ fn every_variant_is_valid_and_can_be_written_for_each_interface() {
         msl::write_string(&module, &info, &options, &msl::PipelineOptions::default())
             .unwrap_or_else(|e| panic!("{name}, MSL: {e}"));
 
-        let options = hlsl::Options { fake_missing_bindings: true, ..Default::default() };
+        let shader_model = if subgroups { hlsl::ShaderModel::V6_0 } else { hlsl::ShaderModel::V5_1 };
+        let options = hlsl::Options { fake_missing_bindings: true, shader_model, ..Default::default() };
         let mut text = String::new();
         hlsl::Writer::new(&mut text, &options, &hlsl::PipelineOptions::default())
             .write(&module, &info, None)

@@ -124,6 +124,7 @@ impl CudaBackend {
             name: context.name().map_err(unavailable)?,
             kind: DeviceKind::DiscreteGpu,
             driver: format!("CUDA {}.{}, {architecture}", version / 1000, version % 1000 / 10),
+            subgroup_sizes: Some([32, 32]),
         };
         let capabilities = Capabilities {
             max_binding_bytes: memory as u64,
