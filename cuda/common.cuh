@@ -40,6 +40,17 @@ __device__ __forceinline__ u16 float_to_bfloat(float value) {
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
+
+// Two units in the last place, results below 2^-126 are 0: one instruction, where exp2f takes care of those too.
+__device__ __forceinline__ float exp2_fast(float value) {
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
+    return result;
+}
+#else
+__device__ __forceinline__ float exp2_fast(float value) {
+    return exp2f(value);
+}
 #endif
 
 // A number of a feature matrix, and how many fill 16 bytes: a chunk, the unit in which rows are read.

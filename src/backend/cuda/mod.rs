@@ -18,6 +18,7 @@ mod rows;
 mod runtime;
 mod source;
 mod spmm;
+mod transformer;
 
 use std::sync::Arc;
 
@@ -212,6 +213,7 @@ fn modules() -> Vec<Module> {
         optim::modules(),
         rows::modules(),
         spmm::modules(),
+        transformer::modules(),
     ]
     .concat()
 }

@@ -106,12 +106,3 @@ impl SoftmaxKernels for CudaBackend {
         missing("edge_softmax_grad")
     }
 }
-
-impl TransformerKernels for CudaBackend {
-    unsafe fn transformer(&self, _args: &TransformerForward<'_>) -> Result<(), BackendError> {
-        missing("transformer")
-    }
-    unsafe fn transformer_grad(&self, _args: &TransformerBackward<'_>) -> Result<(), BackendError> {
-        missing("transformer_grad")
-    }
-}

@@ -7,6 +7,7 @@ const FILES: &[(&str, &str)] = &[
     ("common.cuh", include_str!("../../../cuda/common.cuh")),
     ("graph.cuh", include_str!("../../../cuda/graph.cuh")),
     ("random.cuh", include_str!("../../../cuda/random.cuh")),
+    ("attention.cuh", include_str!("../../../cuda/attention.cuh")),
     ("elementwise.cu", include_str!("../../../cuda/elementwise.cu")),
     ("gather.cu", include_str!("../../../cuda/gather.cu")),
     ("gine.cu", include_str!("../../../cuda/gine.cu")),
@@ -14,6 +15,7 @@ const FILES: &[(&str, &str)] = &[
     ("optim.cu", include_str!("../../../cuda/optim.cu")),
     ("rows.cu", include_str!("../../../cuda/rows.cu")),
     ("spmm.cu", include_str!("../../../cuda/spmm.cu")),
+    ("transformer.cu", include_str!("../../../cuda/transformer.cu")),
 ];
 
 /// A source file with the numbers it is compiled with.
