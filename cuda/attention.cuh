@@ -72,6 +72,12 @@ __device__ __forceinline__ u32 most_of_groups(u32 value, u32 lanes) {
     return value;
 }
 
+// The edge at `step` of a task; past the last one, the last one again: what is loaded of it is in the cache. Only where some task of
+// the graph has edges.
+__device__ __forceinline__ u32 edge_at(const Task& task, u32 step) {
+    return task.first + min(step, max(task.last - task.first, 1u) - 1);
+}
+
 // A softmax over edges seen so far, scores in units of log 2: `total` is the sum of exp2(score - top).
 struct Softmax {
     float top;

@@ -216,16 +216,11 @@ struct Edges {
     u32 positions[UNROLL];
 };
 
-// The edge at `step` of a task; past the last one, the last one again: what is loaded of it is in the cache, and weighs nothing.
-__device__ __forceinline__ u32 edge_at(const Work& work, u32 step) {
-    return work.task.first + min(step, max(work.count, 1u) - 1);
-}
-
 __device__ __forceinline__ Edges find_edges(const TransformerArgs& p, const Work& work, u32 step) {
     Edges edges;
 #pragma unroll
     for (int u = 0; u < UNROLL; u++) {
-        const u32 edge = edge_at(work, step + u);
+        const u32 edge = edge_at(work.task, step + u);
         edges.columns[u] = p.graph.columns[edge];
 #if GENERAL
         edges.positions[u] = p.graph.positions && p.attr ? p.graph.positions[edge] : edge;
@@ -236,9 +231,9 @@ __device__ __forceinline__ Edges find_edges(const TransformerArgs& p, const Work
     return edges;
 }
 
-// What dropout multiplies the weight of the edge at `step` with.
+// Whether dropout keeps the edge at `step`.
 __device__ __forceinline__ bool is_kept(const TransformerArgs& p, DropoutKey key, const Work& work, u32 step) {
-    const u32 row = mix(key.row ^ p.graph.edge_ids[edge_at(work, step)]);
+    const u32 row = mix(key.row ^ p.graph.edge_ids[edge_at(work.task, step)]);
     return dropout_factor(p.dropout, key, row, work.head) != 0.0f;
 }
 
@@ -624,7 +619,7 @@ KERNEL(transformer_by_source, TransformerArgs, THREADS) {
             }
 #pragma unroll
             for (int o = 0; o < SHARES::OWN; o++) {
-                const u32 column = p.graph.columns[edge_at(work, step + edge_of_share<UNROLL, LANES>(o))];
+                const u32 column = p.graph.columns[edge_at(work.task, step + edge_of_share<UNROLL, LANES>(o))];
                 numbers[o] = p.numbers[(u64)column * p.heads + some_head];
             }
 #pragma unroll

@@ -8,14 +8,18 @@ mod blas;
 mod compile;
 mod driver;
 mod elementwise;
+mod gate;
 mod gather;
 mod gine;
 mod graph;
+mod heads;
 mod linear;
 mod optim;
 mod pending;
 mod rows;
 mod runtime;
+mod sddmm;
+mod softmax;
 mod source;
 mod spmm;
 mod transformer;
@@ -207,11 +211,15 @@ impl CudaBuffer {
 fn modules() -> Vec<Module> {
     [
         elementwise::modules(),
+        gate::modules(),
         gather::modules(),
         gine::modules(),
+        heads::modules(),
         linear::modules(),
         optim::modules(),
         rows::modules(),
+        sddmm::modules(),
+        softmax::modules(),
         spmm::modules(),
         transformer::modules(),
     ]

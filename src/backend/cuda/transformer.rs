@@ -98,10 +98,10 @@ impl Layout {
         }
     }
 
-    /// The module of a pass. Where lanes hold several chunks, fewer edges are in flight, fewer still by source: that pass keeps two
-    /// rows and two sums.
+    /// The module of a pass. Where lanes hold several chunks, fewer edges are in flight, fewer still by source, a pass that keeps two
+    /// rows and two sums, and where chunks are read with care.
     fn module(&self, by_source: bool) -> Module {
-        let unroll: u32 = match (self.chunks, by_source) {
+        let unroll: u32 = match (self.chunks, by_source || self.general) {
             (1, _) | (2, false) => 4,
             (2, true) | (_, false) => 2,
             (_, true) => 1,
