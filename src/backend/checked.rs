@@ -131,6 +131,11 @@ impl Device {
         self.backend().memory()
     }
 
+    /// Lets [`MemoryStats::peak`] count from now on.
+    pub fn reset_peak(&self) {
+        self.backend().reset_peak();
+    }
+
     /// Runs [`Spmm`].
     ///
     /// # Errors

@@ -64,6 +64,11 @@ impl<T> Pool<T> {
         });
     }
 
+    /// Lets the peak count from now on.
+    pub(super) fn reset_peak(&self) {
+        self.with(|s| s.stats.peak = s.stats.in_use);
+    }
+
     pub(super) fn stats(&self) -> MemoryStats {
         self.with(|s| s.stats)
     }

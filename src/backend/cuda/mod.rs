@@ -8,6 +8,8 @@ mod blas;
 mod compile;
 mod driver;
 mod elementwise;
+#[cfg(feature = "cuda-emulation")]
+mod emulation;
 mod gate;
 mod gather;
 mod gine;
@@ -16,6 +18,7 @@ mod heads;
 mod linear;
 mod optim;
 mod pending;
+mod reduce;
 mod rows;
 mod runtime;
 mod sddmm;
@@ -207,6 +210,18 @@ impl CudaBuffer {
     }
 }
 
+/// The devices of the driver, in its order.
+///
+/// # Errors
+/// [`BackendError::Unavailable`] with what is missing: the driver, a GPU, or NVRTC.
+pub fn devices() -> Result<Vec<DeviceInfo>, BackendError> {
+    check_driver()?;
+    let count = CudaContext::device_count().map_err(unavailable)?;
+    (0..count as usize)
+        .map(|device| CudaBackend::new(&CudaOptions { device, ..Default::default() }).map(|backend| backend.info))
+        .collect()
+}
+
 /// Every module that the host may ask for.
 fn modules() -> Vec<Module> {
     [
@@ -217,6 +232,7 @@ fn modules() -> Vec<Module> {
         heads::modules(),
         linear::modules(),
         optim::modules(),
+        reduce::modules(),
         rows::modules(),
         sddmm::modules(),
         softmax::modules(),
@@ -347,5 +363,9 @@ impl Memory for CudaBackend {
 
     fn memory(&self) -> MemoryStats {
         self.pool.stats()
+    }
+
+    fn reset_peak(&self) {
+        self.pool.reset_peak();
     }
 }

@@ -24,15 +24,3 @@ impl Gatv2Kernels for CudaBackend {
         missing("gatv2_grad")
     }
 }
-
-impl ReduceKernels for CudaBackend {
-    unsafe fn reduce(&self, _args: &Reduce<'_>) -> Result<(), BackendError> {
-        missing("reduce")
-    }
-    unsafe fn reduce_coefficients(&self, _args: &ReduceCoefficients<'_>) -> Result<(), BackendError> {
-        missing("reduce_coefficients")
-    }
-    unsafe fn reduce_grad(&self, _args: &ReduceGradient<'_>) -> Result<(), BackendError> {
-        missing("reduce_grad")
-    }
-}

@@ -15,6 +15,7 @@ const FILES: &[(&str, &str)] = &[
     ("heads.cu", include_str!("../../../cuda/heads.cu")),
     ("linear.cu", include_str!("../../../cuda/linear.cu")),
     ("optim.cu", include_str!("../../../cuda/optim.cu")),
+    ("reduce.cu", include_str!("../../../cuda/reduce.cu")),
     ("rows.cu", include_str!("../../../cuda/rows.cu")),
     ("sddmm.cu", include_str!("../../../cuda/sddmm.cu")),
     ("softmax.cu", include_str!("../../../cuda/softmax.cu")),
