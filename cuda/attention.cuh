@@ -72,8 +72,19 @@ __device__ __forceinline__ u32 most_of_groups(u32 value, u32 lanes) {
     return value;
 }
 
-// The edge at `step` of a task; past the last one, the last one again: what is loaded of it is in the cache. Only where some task of
-// the graph has edges.
+// A task of a group of lanes, whose warp stays together: where there is none, or nothing to sum, row and edges can be read all the same,
+// as long as any task has edges. Whether there is one.
+__device__ __forceinline__ bool find_group_task(const Graph& graph, u32 index, Task& task) {
+    const bool found = find_task(graph, index, task);
+    task.row = found ? task.row : 0;
+    if (task.first == task.last) {
+        // An empty row may stand behind the last edge.
+        task.first = task.last = 0;
+    }
+    return found;
+}
+
+// The edge at `step` of a task; past the last one, the last one again: what is loaded of it is in the cache.
 __device__ __forceinline__ u32 edge_at(const Task& task, u32 step) {
     return task.first + min(step, max(task.last - task.first, 1u) - 1);
 }

@@ -55,9 +55,7 @@ __device__ __forceinline__ Chunk load_own(const SddmmArgs& p, const feature* row
 KERNEL(sddmm, SddmmArgs, THREADS) {
     const u32 lane = threadIdx.x % LANES;
     Task task;
-    if (!find_task(p.graph, blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES, task)) {
-        task.row = 0;
-    }
+    find_group_task(p.graph, blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES, task);
     const u32 count = task.last - task.first;
     const u32 most = most_of_groups(count, LANES);
     const feature* own = p.a + task.row * p.stride;

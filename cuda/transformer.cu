@@ -178,10 +178,7 @@ __device__ __forceinline__ Work find_work(const TransformerArgs& p) {
     work.head = ((p.first_pass + pass) * p.lanes + group_lane) / LANES;
     work.first_chunk = 0;
 #endif
-    const bool found = find_task(p.graph, block * (THREADS / p.lanes) + threadIdx.x / p.lanes, work.task);
-    if (!found) {
-        work.task.row = 0;
-    }
+    const bool found = find_group_task(p.graph, block * (THREADS / p.lanes) + threadIdx.x / p.lanes, work.task);
     work.mine = found && work.head < p.heads;
     work.count = work.task.last - work.task.first;
     work.most = most_of_groups(work.count, p.lanes);
