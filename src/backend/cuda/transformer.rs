@@ -303,3 +303,33 @@ impl TransformerKernels for CudaBackend {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_lie_over_the_fewest_lanes_and_all_are_done() {
+        // Heads, channels, attributes; lanes of a head, its chunks a lane, lanes of a task, passes.
+        for (heads, channels, attributes, head_lanes, chunks, lanes, passes) in [
+            (1, 64, 0, 16, 1, 16, 1),
+            (1, 128, 0, 32, 1, 32, 1),
+            (1, 256, 0, 32, 2, 32, 1),
+            (8, 8, 0, 2, 1, 16, 1),
+            (8, 16, 0, 4, 1, 32, 1),
+            (8, 32, 0, 8, 1, 32, 2),
+            (5, 32, 0, 8, 1, 8, 5),
+            (1, 1, 0, 1, 1, 1, 1),
+            (3, 7, 2, 4, 1, 4, 3),
+            (2, 1000, 0, 32, 4, 32, 4),
+            (1, 516, 0, 32, 4, 32, 2),
+        ] {
+            let layout = Layout::new(heads, channels, attributes);
+            let got = (layout.head_lanes, layout.chunks, layout.lanes, layout.passes);
+            let what = format!("{heads} heads, {channels} channels, {attributes} attributes");
+            assert_eq!(got, (head_lanes, chunks, lanes, passes), "{what}");
+            assert_eq!(layout.wide, channels + attributes > 512, "{what}");
+            assert!(modules().contains(&layout.module(false)) && modules().contains(&layout.module(true)), "{what}");
+        }
+    }
+}
