@@ -10,17 +10,22 @@ mod driver;
 mod elementwise;
 #[cfg(feature = "cuda-emulation")]
 mod emulation;
+mod gate;
 mod gather;
 mod gine;
 mod graph;
+mod heads;
 mod linear;
 mod optim;
 mod pending;
 mod reduce;
 mod rows;
 mod runtime;
+mod sddmm;
+mod softmax;
 mod source;
 mod spmm;
+mod transformer;
 
 use std::sync::Arc;
 
@@ -222,13 +227,18 @@ pub fn devices() -> Result<Vec<DeviceInfo>, BackendError> {
 fn modules() -> Vec<Module> {
     [
         elementwise::modules(),
+        gate::modules(),
         gather::modules(),
         gine::modules(),
+        heads::modules(),
         linear::modules(),
         optim::modules(),
         reduce::modules(),
         rows::modules(),
+        sddmm::modules(),
+        softmax::modules(),
         spmm::modules(),
+        transformer::modules(),
     ]
     .concat()
 }
