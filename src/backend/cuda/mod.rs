@@ -5,6 +5,7 @@
 //! the order of one stream, which is why memory can change hands while its last use is still only enqueued.
 
 mod blas;
+mod blocks;
 mod compile;
 mod driver;
 mod elementwise;
@@ -16,6 +17,7 @@ mod gine;
 mod graph;
 mod heads;
 mod linear;
+mod norm;
 mod optim;
 mod pending;
 mod reduce;
@@ -226,12 +228,14 @@ pub fn devices() -> Result<Vec<DeviceInfo>, BackendError> {
 /// Every module that the host may ask for.
 fn modules() -> Vec<Module> {
     [
+        blocks::modules(),
         elementwise::modules(),
         gate::modules(),
         gather::modules(),
         gine::modules(),
         heads::modules(),
         linear::modules(),
+        norm::modules(),
         optim::modules(),
         reduce::modules(),
         rows::modules(),

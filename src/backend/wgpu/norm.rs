@@ -1,7 +1,7 @@
 use super::{
     WgpuBackend,
-    subgroups::ROW_LANES,
     slices::row_slices,
+    subgroups::ROW_LANES,
     variants::{Flag, Kernel, Variant},
 };
 use crate::backend::{
