@@ -127,8 +127,4 @@ impl Runtime for Emulation {
         unsafe { product::compute(product) };
         Ok(())
     }
-
-    fn synchronize(&self) -> Result<(), BackendError> {
-        Ok(())
-    }
 }
