@@ -9,6 +9,7 @@
 mod checked;
 pub mod cpu;
 mod device;
+mod dtype;
 mod error;
 mod graph;
 pub mod kernels;
@@ -18,6 +19,7 @@ mod tensor;
 pub mod wgpu;
 
 pub use device::{Backend, Buffer, Device, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture};
+pub use dtype::DType;
 pub use error::BackendError;
 pub use graph::{DeviceGraph, Direction, LoopedGraph};
 pub use kernels::dropout_keeps;

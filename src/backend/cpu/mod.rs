@@ -4,6 +4,7 @@
 //! Work is cut by rows and every row is summed in edge order by one thread, so the bits do not depend on the number of threads.
 
 mod attention;
+mod cast;
 mod elementwise;
 mod gat;
 mod gate;

@@ -3,6 +3,7 @@
 //! Shapes are written `[rows, cols]`; `i` is a destination, `j` a source, `k` an edge in edge order. All sums run in 32-bit floats in an
 //! order that depends on nothing but the shapes and the plan, so that two runs on one device give the same bits.
 
+mod cast;
 mod elementwise;
 mod gat;
 mod gate;
@@ -21,6 +22,7 @@ mod softmax;
 mod spmm;
 mod transformer;
 
+pub use cast::CastKernels;
 pub use elementwise::{ElementwiseKernels, Unary};
 pub use gat::{Gat, GatBackward, GatKernels};
 pub use gate::{Gate, GateBackward, GateKernels};
@@ -39,3 +41,34 @@ pub use sddmm::{Sddmm, SddmmKernels};
 pub use softmax::SoftmaxKernels;
 pub use spmm::{Spmm, SpmmKernels};
 pub use transformer::{Attention, TransformerBackward, TransformerForward, TransformerKernels};
+
+/// The families whose kernels compute with features, which may be stored in halves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// [`ElementwiseKernels`].
+    Elementwise,
+    /// [`GatKernels`].
+    Gat,
+    /// [`GateKernels`].
+    Gate,
+    /// [`GatherKernels`].
+    Gather,
+    /// [`Gatv2Kernels`].
+    Gatv2,
+    /// [`GineKernels`].
+    Gine,
+    /// [`HeadKernels`].
+    Heads,
+    /// [`LinearKernels`].
+    Linear,
+    /// [`ReduceKernels`].
+    Reduce,
+    /// [`RowKernels`].
+    Rows,
+    /// [`SddmmKernels`].
+    Sddmm,
+    /// [`SpmmKernels`].
+    Spmm,
+    /// [`TransformerKernels`].
+    Transformer,
+}

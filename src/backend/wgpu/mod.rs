@@ -6,6 +6,7 @@
 
 mod adapter;
 mod attention;
+mod cast;
 mod elementwise;
 mod errors;
 mod gat;
