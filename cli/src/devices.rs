@@ -1,4 +1,4 @@
-use hopwise::backend::{Device, DeviceInfo, DeviceKind, wgpu};
+use hopwise::backend::{Device, DeviceInfo, DeviceKind, cuda, wgpu};
 use serde_json::json;
 
 use crate::{failure::Failure, output};
@@ -11,7 +11,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let mut devices = pollster::block_on(wgpu::adapters());
+    let (mut devices, missing) = match cuda::devices() {
+        Ok(devices) => (devices, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    devices.extend(pollster::block_on(wgpu::adapters()));
     devices.push(Device::cpu().info().clone());
     // What `--backend auto` would take: the first that is hardware, else the processor.
     let auto = devices.iter().position(|d| d.kind != DeviceKind::Cpu).unwrap_or(devices.len() - 1);
@@ -23,7 +27,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 json!({ "backend": d.backend, "name": d.name, "kind": kind(d), "driver": d.driver, "auto": i == auto })
             })
             .collect();
-        return output::print(&json!({ "devices": rows }).to_string());
+        return output::print(&json!({ "devices": rows, "cuda": missing }).to_string());
     }
     let mut text = String::new();
     for (i, device) in devices.iter().enumerate() {
@@ -32,6 +36,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if devices.len() == 1 {
         text += "no GPU was found; a Vulkan driver (mesa-vulkan-drivers on Debian and Ubuntu) makes one available to wgpu\n";
+    }
+    if let Some(missing) = missing {
+        text += &format!("{missing}\n");
     }
     output::print(text.trim_end())
 }

@@ -4,6 +4,7 @@
 //! data, 4 no such device.
 
 mod backend;
+mod bench;
 mod devices;
 mod failure;
 mod infer;
@@ -48,6 +49,8 @@ enum Command {
     Train(Box<train::Args>),
     /// Predict the class of every node with trained weights
     Infer(infer::Args),
+    /// Time operations and training steps on benchmark graphs
+    Bench(Box<bench::Args>),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Info(args) => info::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Infer(args) => infer::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -75,6 +75,9 @@ pub trait Memory: fmt::Debug + Send + Sync + 'static {
 
     /// How much memory is in use.
     fn memory(&self) -> MemoryStats;
+
+    /// Lets [`MemoryStats::peak`] count from now on.
+    fn reset_peak(&self);
 }
 
 /// The kind of a device, in the order in which an automatic choice prefers them.
@@ -93,7 +96,7 @@ pub enum DeviceKind {
 /// Who a device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// `cpu`, `wgpu`.
+    /// `cpu`, `wgpu`, `cuda`.
     pub backend: &'static str,
     /// The device's name.
     pub name: String,
@@ -108,7 +111,7 @@ pub struct DeviceInfo {
 pub struct MemoryStats {
     /// Held by live buffers.
     pub in_use: u64,
-    /// The largest value of `in_use` so far.
+    /// The largest value of `in_use` so far, or since the last [`Memory::reset_peak`].
     pub peak: u64,
     /// Taken from the system: `in_use` and what the pool keeps for reuse.
     pub reserved: u64,
@@ -167,8 +170,22 @@ impl Device {
         Ok(Self::new(super::wgpu::WgpuBackend::new(&super::wgpu::WgpuOptions::default()).await?))
     }
 
-    /// The best device there is: a hardware GPU through wgpu, else the processor.
+    /// The first CUDA device.
+    ///
+    /// # Errors
+    /// [`BackendError::Unavailable`] if the driver, NVRTC or a GPU is missing.
+    #[cfg(all(feature = "cuda", not(target_arch = "wasm32")))]
+    pub fn cuda() -> Result<Self, BackendError> {
+        Ok(Self::new(super::cuda::CudaBackend::new(&super::cuda::CudaOptions::default())?))
+    }
+
+    /// The best device there is: CUDA, else a hardware GPU through wgpu, else the processor.
     pub async fn auto() -> Self {
+        #[cfg(all(feature = "cuda", not(target_arch = "wasm32")))]
+        match Self::cuda() {
+            Ok(device) => return device,
+            Err(error) => tracing::debug!(%error, "no CUDA device"),
+        }
         #[cfg(feature = "wgpu")]
         {
             let options = super::wgpu::WgpuOptions { hardware_only: true, ..Default::default() };

@@ -33,7 +33,7 @@ struct Inner {
     device: Device,
     host: Arc<Graph>,
     /// What a backend keeps for the graph; the processor reads the host's arrays.
-    #[cfg(feature = "wgpu")]
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
     resident: Lazy<Arc<dyn std::any::Any + Send + Sync>>,
     inverse_in_degree: Lazy<Tensor>,
     gcn_scale: Lazy<Tensor>,
@@ -84,7 +84,7 @@ impl DeviceGraph {
         Self(Arc::new(Inner {
             device: device.clone(),
             host: graph.into(),
-            #[cfg(feature = "wgpu")]
+            #[cfg(any(feature = "wgpu", feature = "cuda"))]
             resident: Lazy::default(),
             inverse_in_degree: Lazy::default(),
             gcn_scale: Lazy::default(),
@@ -146,7 +146,7 @@ impl DeviceGraph {
     }
 
     /// What the backend keeps for this graph, made by `make` on the first call.
-    #[cfg(feature = "wgpu")]
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
     pub(crate) fn resident<T: std::any::Any + Send + Sync>(
         &self,
         make: impl FnOnce() -> Result<T, BackendError>,

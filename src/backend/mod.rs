@@ -2,12 +2,14 @@
 //!
 //! - [`Device`] and [`Tensor`] are what an application holds; the device is picked at run time.
 //! - [`Backend`] is what an implementation provides: memory, and one trait a kernel family in [`kernels`].
-//! - [`cpu`] has the plain Rust twin of every kernel; the `wgpu` module runs WGSL on Vulkan, Metal, DX12 and WebGPU.
+//! - [`cpu`] has the plain Rust twin of every kernel; the `wgpu` module runs WGSL on Vulkan, Metal, DX12 and WebGPU, the `cuda` module CUDA C++ on NVIDIA GPUs.
 //!
 //! Operations enqueue and return; only reading back waits.
 
 mod checked;
 pub mod cpu;
+#[cfg(all(feature = "cuda", not(target_arch = "wasm32")))]
+pub mod cuda;
 mod device;
 mod dtype;
 mod error;

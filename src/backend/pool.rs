@@ -56,12 +56,17 @@ impl<T> Pool<T> {
     }
 
     /// Frees everything that is kept for reuse.
-    #[cfg(feature = "wgpu")]
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
     pub(super) fn trim(&self) {
         self.with(|s| {
             s.stats.reserved = s.stats.in_use;
             s.free.clear();
         });
+    }
+
+    /// Lets the peak count from now on.
+    pub(super) fn reset_peak(&self) {
+        self.with(|s| s.stats.peak = s.stats.in_use);
     }
 
     pub(super) fn stats(&self) -> MemoryStats {
@@ -108,7 +113,7 @@ mod tests {
         drop(second);
     }
 
-    #[cfg(feature = "wgpu")]
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
     #[test]
     fn trimming_frees_what_is_not_in_use() {
         let pool = Pool::<Vec<u8>>::new();

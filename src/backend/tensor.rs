@@ -55,7 +55,7 @@ impl Tensor {
     }
 
     /// As [`Tensor::uninit`], on the device of another tensor.
-    #[cfg(feature = "wgpu")]
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
     pub(crate) fn uninit_on(other: &Self, rows: usize, cols: usize, label: &'static str) -> Result<Self, BackendError> {
         Self::uninit(&other.device, rows, cols, label)
     }
@@ -191,6 +191,24 @@ impl Tensor {
     /// As [`Tensor::uninit`].
     pub fn like(&self, label: &'static str) -> Result<Self, BackendError> {
         Self::uninit_typed(&self.device, self.dtype, self.rows, self.cols, label)
+    }
+
+    /// A tensor of another shape on the same device, of the same dtype, with undefined contents.
+    ///
+    /// # Errors
+    /// As [`Tensor::uninit`].
+    pub fn with_shape(&self, rows: usize, cols: usize, label: &'static str) -> Result<Self, BackendError> {
+        Self::uninit_typed(&self.device, self.dtype, rows, cols, label)
+    }
+
+    /// As [`Tensor::with_shape`], all of it 0.
+    ///
+    /// # Errors
+    /// As [`Tensor::uninit`].
+    pub fn zeros(&self, rows: usize, cols: usize, label: &'static str) -> Result<Self, BackendError> {
+        let tensor = self.with_shape(rows, cols, label)?;
+        self.device.fill(&tensor.buffer, tensor.words(), 0)?;
+        Ok(tensor)
     }
 
     /// The same numbers stored as `dtype`, rounded to nearest even; the tensor itself if it is already.

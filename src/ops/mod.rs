@@ -6,6 +6,7 @@
 mod activation;
 mod arithmetic;
 mod attention;
+mod cast;
 mod dropout;
 mod error;
 mod gat;
@@ -28,6 +29,7 @@ mod transformer;
 pub use activation::activation;
 pub use arithmetic::{add, add_row, combine, head_rows, mul, scale_add};
 pub use attention::{AttentionOptions, EdgeAttention};
+pub use cast::to_dtype;
 pub use dropout::{dropout, dropout_sparse};
 pub use error::OpError;
 pub use gat::{gat, gat_with_plans};
@@ -36,7 +38,7 @@ pub use gather::{RowSelection, gather_edges, gather_rows, loop_attributes, scatt
 pub use gatv2::{gatv2, gatv2_with_plans};
 pub use gine::gine;
 pub use heads::mean_heads;
-pub use linear::{linear, transpose};
+pub use linear::{linear, linear_typed, transpose};
 pub use loss::{ClassTargets, MultiTargets, binary_cross_entropy, cross_entropy};
 pub use normalize::l2_normalize;
 pub use reduce::{ReducePlanner, reduce, reduce_with_plan, softmax_aggregation, softmax_aggregation_with_plan};

@@ -22,15 +22,24 @@ pub(crate) fn device(backend: &str) -> Device {
 }
 
 /// A device that no other test uses. Without an adapter the wgpu tests fail and say how to get one.
+///
+/// With `HOPWISE_TEST_BACKEND=cuda` what is tested on wgpu is tested on CUDA instead, a real device or an emulated one.
 pub(crate) fn fresh_device(backend: &str) -> Device {
     match backend {
         "cpu" => Device::cpu(),
+        #[cfg(feature = "cuda")]
+        "wgpu" if std::env::var_os("HOPWISE_TEST_BACKEND").is_some_and(|b| b == "cuda") => cuda_device(),
         #[cfg(feature = "wgpu")]
         "wgpu" => {
             pollster::block_on(Device::wgpu()).expect("a wgpu adapter (lavapipe: apt-get install mesa-vulkan-drivers)")
         }
         other => panic!("no backend {other}"),
     }
+}
+
+#[cfg(feature = "cuda")]
+fn cuda_device() -> Device {
+    Device::cuda().expect("a CUDA device")
 }
 
 /// A GPU device whose bindings hold 128 KiB, so that everything is cut: the application's own, as any user of the library may bring.

@@ -190,6 +190,11 @@ impl Device {
     pub fn memory(&self) -> MemoryStats {
         self.backend().memory()
     }
+
+    /// Lets [`MemoryStats::peak`] count from now on.
+    pub fn reset_peak(&self) {
+        self.backend().reset_peak();
+    }
 }
 
 impl Check<'_> {

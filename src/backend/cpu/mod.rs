@@ -127,6 +127,10 @@ impl Memory for CpuBackend {
     fn memory(&self) -> MemoryStats {
         self.pool.stats()
     }
+
+    fn reset_peak(&self) {
+        self.pool.reset_peak();
+    }
 }
 
 fn storage<'a>(buffer: &'a Buffer, kernel: &'static str) -> Result<&'a Storage, BackendError> {

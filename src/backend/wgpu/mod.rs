@@ -316,4 +316,8 @@ impl Memory for WgpuBackend {
     fn memory(&self) -> MemoryStats {
         self.pool.stats()
     }
+
+    fn reset_peak(&self) {
+        self.pool.reset_peak();
+    }
 }

@@ -1,0 +1,80 @@
+use std::time::{Duration, Instant};
+
+use hopwise::{
+    Matrix,
+    backend::{Device, Tensor},
+};
+
+use crate::failure::Failure;
+
+/// Samples that a median is taken of.
+const SAMPLES: usize = 9;
+
+/// How long a measurement may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    seconds: f64,
+}
+
+impl Budget {
+    pub(super) fn new(seconds: f64) -> Self {
+        Self { seconds }
+    }
+
+    /// The median time of one run in milliseconds. Runs are enqueued back to back and waited for together, so that neither the host nor
+    /// waiting is part of it where the device is slower than the host.
+    pub(super) fn median_ms(
+        self,
+        device: &Device,
+        mut run: impl FnMut() -> Result<(), Failure>,
+    ) -> Result<f64, Failure> {
+        let mut time = |runs: u32| -> Result<Duration, Failure> {
+            let start = Instant::now();
+            for _ in 0..runs {
+                run()?;
+            }
+            wait(device)?;
+            Ok(start.elapsed())
+        };
+        // Compiles, allocates and warms up; then as many runs a sample as fit.
+        time(2)?;
+        let once = time(1)?.as_secs_f64();
+        let runs = (self.seconds / SAMPLES as f64 / once.max(1e-7)).clamp(1.0, 10_000.0) as u32;
+        let samples = if once > self.seconds { 3 } else { SAMPLES };
+        let mut times = (0..samples)
+            .map(|_| Ok(time(runs)?.as_secs_f64() * 1e3 / f64::from(runs)))
+            .collect::<Result<Vec<f64>, Failure>>()?;
+        times.sort_by(f64::total_cmp);
+        Ok(times[samples / 2])
+    }
+}
+
+/// Waits for everything enqueued: reads a number back.
+fn wait(device: &Device) -> Result<(), Failure> {
+    let tensor = Tensor::full(device, 1, 1, 0.0, "a number to wait for")?;
+    tensor.to_matrix_blocking()?;
+    Ok(())
+}
+
+/// Bytes a second, read and written, of a copy that no cache holds.
+pub(super) fn copy_rate(device: &Device, budget: Budget) -> Result<f64, Failure> {
+    // A quarter of a GiB each way on a GPU; a processor has smaller caches and less time.
+    let rows = if device.info().backend == "cpu" { 1 << 17 } else { 1 << 20 };
+    let from = Tensor::full(device, rows, 64, 1.0, "copied from")?;
+    let to = from.like("copied to")?;
+    let ms = budget.median_ms(device, || Ok(device.combine(1.0, &from, None, &to)?))?;
+    Ok(2.0 * rows as f64 * 256.0 / (ms / 1e3))
+}
+
+/// Standard normal numbers, the same for a seed.
+pub(super) fn normal(rows: usize, cols: usize, seed: u64) -> Matrix {
+    let mut random = hopwise::graph::generate::SplitMix::stream(seed, 3);
+    let mut pair = || {
+        // Box and Muller's transform.
+        let (u, v) = (1.0 - f64::from(random.uniform()), f64::from(random.uniform()));
+        let (r, angle) = ((-2.0 * u.ln()).sqrt(), std::f64::consts::TAU * v);
+        [(r * angle.cos()) as f32, (r * angle.sin()) as f32]
+    };
+    let values = (0..(rows * cols).div_ceil(2)).flat_map(|_| pair()).take(rows * cols).collect();
+    Matrix::new(rows, cols, values).expect("as many numbers as entries")
+}

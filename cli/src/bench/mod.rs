@@ -1,0 +1,178 @@
+//! Times operations and training steps on built-in graphs, on every device asked for, in one run.
+
+mod measure;
+mod report;
+mod work;
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use hopwise::{
+    backend::{
+        Device, DeviceGraph,
+        cuda::{CudaBackend, CudaOptions},
+        wgpu::{WgpuBackend, WgpuOptions},
+    },
+    graph::{Graph, generate},
+};
+
+use crate::{failure::Failure, output};
+use measure::{Budget, copy_rate};
+use report::{Report, Row};
+use work::{Op, Pass, Shape, Work};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Bytes are what a pass moves if every gathered row comes from memory: neighbouring rows that share columns through a cache exceed \
+the copy rate.
+
+Examples:
+  hopwise bench --graph blocks --features 64,128,256
+  hopwise bench --op gatv2,transformer --graph arxiv-like --heads 1,8 --backend cuda,wgpu --json > here.json
+  hopwise bench --op epoch-gcn --graph arxiv-like --against here.json")]
+pub(crate) struct Args {
+    /// What to time
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Op::Sum, Op::Min, Op::Gatv2, Op::Transformer])]
+    op: Vec<Op>,
+
+    /// Built-in graphs (see `hopwise info --help`)
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = ["arxiv-directed".to_owned()])]
+    graph: Vec<String>,
+
+    /// Features of a node, all heads together
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [64, 128])]
+    features: Vec<usize>,
+
+    /// Heads of attention, which divide the features
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1])]
+    heads: Vec<usize>,
+
+    /// The forward pass alone, or with the backward pass
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Pass::Forward, Pass::Both])]
+    pass: Vec<Pass>,
+
+    /// Devices, one after the other
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Backend::Auto])]
+    backend: Vec<Backend>,
+
+    /// Seconds to spend on a measurement, about
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
+    seconds: f64,
+
+    /// Print one JSON array of rows
+    #[arg(long)]
+    json: bool,
+
+    /// Write the rows as CSV, too
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+
+    /// Compare with the rows of an earlier --json
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    Auto,
+    Cuda,
+    Wgpu,
+    Cpu,
+}
+
+impl Backend {
+    fn open(self) -> Result<Device, Failure> {
+        Ok(match self {
+            Self::Auto => pollster::block_on(Device::auto()),
+            Self::Cuda => Device::new(CudaBackend::new(&CudaOptions::default())?),
+            Self::Wgpu => Device::new(pollster::block_on(WgpuBackend::new(&WgpuOptions::default()))?),
+            Self::Cpu => Device::cpu(),
+        })
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
+        return Err(Failure::Usage(format!("--seconds {} is not in 0..=3600, 0 excluded", args.seconds)));
+    }
+    let shapes = shapes(args)?;
+    let earlier = args.against.as_deref().map(report::read).transpose()?;
+    if let Some(path) = &args.csv {
+        output::check_target(path)?;
+    }
+    let graphs = args
+        .graph
+        .iter()
+        .map(|name| Ok((name.as_str(), std::sync::Arc::new(built_in(name)?))))
+        .collect::<Result<Vec<_>, Failure>>()?;
+
+    let mut report = Report::default();
+    for backend in &args.backend {
+        let device = backend.open()?;
+        let budget = Budget::new(args.seconds);
+        let copy = copy_rate(&device, budget)?;
+        eprintln!(
+            "device: {} ({}; {}), copies {:.0} GB/s",
+            device.info().backend,
+            device.info().name,
+            device.info().driver,
+            copy / 1e9
+        );
+        for (name, host) in &graphs {
+            let graph = DeviceGraph::new(&device, host.clone());
+            for &op in &args.op {
+                for &shape in shapes_of(op, &shapes) {
+                    let work = Work::new(op, &graph, shape)?;
+                    for &pass in args.pass.iter().filter(|&&pass| op.has(pass)) {
+                        let row = Row::measure(&work, pass, name, copy, budget)?;
+                        if !args.json {
+                            output::print(&report.line(&row, earlier.as_deref()))?;
+                        }
+                        report.push(row);
+                    }
+                }
+            }
+        }
+    }
+    if args.json {
+        output::print(&report.json()?)?;
+    }
+    if let Some(path) = &args.csv {
+        output::write_file(path, report.csv().as_bytes())?;
+    }
+    if let Some(earlier) = &earlier {
+        eprintln!("{}", report.summary(earlier));
+    }
+    Ok(())
+}
+
+/// The shapes that an operation is measured with: what has no heads takes one, a training step has its own widths.
+fn shapes_of(op: Op, shapes: &[Shape]) -> impl Iterator<Item = &Shape> {
+    let wanted = move |shape: &&Shape| op.has_heads() || shape.heads == 1;
+    shapes.iter().filter(wanted).take(if op.is_epoch() { 1 } else { usize::MAX })
+}
+
+fn shapes(args: &Args) -> Result<Vec<Shape>, Failure> {
+    let mut shapes = Vec::new();
+    for &heads in &args.heads {
+        for &features in &args.features {
+            if heads == 0 || features == 0 || !features.is_multiple_of(heads) {
+                let message = format!("--heads {heads} does not divide --features {features}: give another pair");
+                return Err(Failure::Usage(message));
+            }
+            shapes.push(Shape { heads, width: features / heads });
+        }
+    }
+    // What has no heads is measured with one.
+    if !args.heads.contains(&1) && args.op.iter().any(|op| !op.has_heads()) {
+        shapes.extend(args.features.iter().map(|&width| Shape { heads: 1, width }));
+    }
+    Ok(shapes)
+}
+
+fn built_in(name: &str) -> Result<Graph, Failure> {
+    generate::benchmark(name).map_err(|error| {
+        let names: Vec<&str> = generate::BENCHMARK_GRAPHS.iter().map(|g| g.name).collect();
+        Failure::Usage(format!("{error}; benchmark graphs: {}", names.join(", ")))
+    })
+}

@@ -1,0 +1,163 @@
+use std::{fmt::Write, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    measure::Budget,
+    work::{Pass, Work},
+};
+use crate::failure::Failure;
+
+/// One measurement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Row {
+    op: String,
+    pass: String,
+    backend: String,
+    device: String,
+    graph: String,
+    heads: usize,
+    /// Features of a head.
+    width: usize,
+    dtype: String,
+    /// Median time of one run.
+    ms: f64,
+    /// See [`Work::bytes`].
+    bytes: f64,
+    gb_per_s: f64,
+    /// Of the copy measured in the same run.
+    copy_share: f64,
+    peak_bytes: u64,
+}
+
+impl Row {
+    pub(super) fn measure(work: &Work, pass: Pass, graph: &str, copy: f64, budget: Budget) -> Result<Self, Failure> {
+        let device = work.device();
+        device.reset_peak();
+        let ms = budget.median_ms(device, || work.run(pass))?;
+        let bytes = work.bytes(pass);
+        let rate = bytes / (ms / 1e3);
+        Ok(Self {
+            op: work.op.name(),
+            pass: pass.name().into(),
+            backend: device.info().backend.into(),
+            device: device.info().name.clone(),
+            graph: graph.into(),
+            heads: work.shape.heads,
+            width: work.shape.width,
+            dtype: "f32".into(),
+            ms,
+            bytes,
+            gb_per_s: rate / 1e9,
+            copy_share: rate / copy,
+            peak_bytes: device.memory().peak,
+        })
+    }
+
+    /// Whether both measure the same, wherever.
+    fn same_work(&self, other: &Self) -> bool {
+        let key = |r: &Self| (r.op.clone(), r.pass.clone(), r.graph.clone(), r.heads, r.width, r.dtype.clone());
+        key(self) == key(other)
+    }
+}
+
+/// The rows of an earlier run.
+pub(super) fn read(path: &Path) -> Result<Vec<Row>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::Data(format!("{}: {e}", path.display())))?;
+    serde_json::from_str(&text)
+        .map_err(|e| Failure::Data(format!("{}: not the output of hopwise bench --json: {e}", path.display())))
+}
+
+/// All rows of a run.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    rows: Vec<Row>,
+}
+
+impl Report {
+    pub(super) fn push(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// A line for people, under a heading if it is the first.
+    pub(super) fn line(&self, row: &Row, earlier: Option<&[Row]>) -> String {
+        let mut text = String::new();
+        if self.rows.is_empty() {
+            _ = writeln!(
+                text,
+                "{:17} {:7} {:5} {:16} {:>5} {:>5} {:>5} {:>10} {:>9} {:>6} {:>9}{}",
+                "op",
+                "pass",
+                "on",
+                "graph",
+                "heads",
+                "width",
+                "type",
+                "ms",
+                "GB/s",
+                "copy",
+                "peak MiB",
+                if earlier.is_some() { "  times faster" } else { "" }
+            );
+        }
+        _ = write!(
+            text,
+            "{:17} {:7} {:5} {:16} {:>5} {:>5} {:>5} {:>10.4} {:>9.0} {:>6.2} {:>9.1}",
+            row.op,
+            row.pass,
+            row.backend,
+            row.graph,
+            row.heads,
+            row.width,
+            row.dtype,
+            row.ms,
+            row.gb_per_s,
+            row.copy_share,
+            row.peak_bytes as f64 / f64::from(1 << 20)
+        );
+        if let Some(before) = earlier.and_then(|rows| rows.iter().find(|r| r.same_work(row))) {
+            _ = write!(text, "  {:.2}", before.ms / row.ms);
+        }
+        text
+    }
+
+    pub(super) fn json(&self) -> Result<String, Failure> {
+        serde_json::to_string_pretty(&self.rows).map_err(|e| Failure::Run(format!("the rows are no JSON: {e}")))
+    }
+
+    pub(super) fn csv(&self) -> String {
+        let mut text =
+            String::from("op,pass,backend,device,graph,heads,width,dtype,ms,bytes,gb_per_s,copy_share,peak_bytes\n");
+        for r in &self.rows {
+            _ = writeln!(
+                text,
+                "{},{},{},\"{}\",{},{},{},{},{},{},{},{},{}",
+                r.op,
+                r.pass,
+                r.backend,
+                r.device.replace('"', "\"\""),
+                r.graph,
+                r.heads,
+                r.width,
+                r.dtype,
+                r.ms,
+                r.bytes,
+                r.gb_per_s,
+                r.copy_share,
+                r.peak_bytes
+            );
+        }
+        text
+    }
+
+    /// The geometric mean of how many times faster the rows are than earlier ones.
+    pub(super) fn summary(&self, earlier: &[Row]) -> String {
+        let ratios: Vec<f64> =
+            self.rows.iter().filter_map(|row| Some(earlier.iter().find(|r| r.same_work(row))?.ms / row.ms)).collect();
+        if ratios.is_empty() {
+            return "no row was measured earlier".into();
+        }
+        let mean = (ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len() as f64).exp();
+        format!("{:.3} times faster in geometric mean over {} rows", mean, ratios.len())
+    }
+}

@@ -1,0 +1,193 @@
+// Shared by every kernel. It needs no header of the toolkit; in emulation (cuda/emulation.h) a C++ compiler takes the same text.
+//
+// DTYPE: what features are stored in, 0 for 32-bit floats, 1 for f16, 2 for bfloat16. Sums are 32-bit floats always.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef unsigned short u16;
+
+#define NO_EDGE 0xffffffffu
+#define FULL_WARP 0xffffffffu
+#define WARP 32
+
+#ifndef DTYPE
+#define DTYPE 0
+#endif
+
+#ifndef HOPWISE_EMULATION
+// A kernel takes one struct, which it sees as `p`.
+#define KERNEL(name, Args, threads) extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args p)
+#define DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
+
+__device__ __forceinline__ float half_to_float(u16 bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+__device__ __forceinline__ u16 float_to_half(float value) {
+    u16 bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ float bfloat_to_float(u16 bits) {
+    return __uint_as_float((u32)bits << 16);
+}
+
+__device__ __forceinline__ u16 float_to_bfloat(float value) {
+    u16 bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+#endif
+
+// A number of a feature matrix, and how many fill 16 bytes: a chunk, the unit in which rows are read.
+#if DTYPE == 0
+typedef float feature;
+#define CHUNK 4
+#else
+typedef u16 feature;
+#define CHUNK 8
+#endif
+
+__device__ __forceinline__ float to_float(float value) {
+    return value;
+}
+
+__device__ __forceinline__ float to_float(u16 bits) {
+#if DTYPE == 2
+    return bfloat_to_float(bits);
+#else
+    return half_to_float(bits);
+#endif
+}
+
+__device__ __forceinline__ feature to_feature(float value) {
+#if DTYPE == 0
+    return value;
+#elif DTYPE == 1
+    return float_to_half(value);
+#else
+    return float_to_bfloat(value);
+#endif
+}
+
+// The floats of a chunk, in registers.
+struct Chunk {
+    float v[CHUNK];
+};
+
+__device__ __forceinline__ Chunk chunk_of(float value) {
+    Chunk chunk;
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        chunk.v[c] = value;
+    }
+    return chunk;
+}
+
+// Sixteen bytes at a multiple of sixteen.
+__device__ __forceinline__ Chunk load_chunk(const feature* at) {
+    Chunk chunk;
+#if DTYPE == 0
+    const float4 bits = *(const float4*)at;
+    chunk.v[0] = bits.x;
+    chunk.v[1] = bits.y;
+    chunk.v[2] = bits.z;
+    chunk.v[3] = bits.w;
+#else
+    const uint4 bits = *(const uint4*)at;
+    const u32 words[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+    for (int w = 0; w < 4; w++) {
+        chunk.v[2 * w] = to_float((u16)(words[w] & 0xffffu));
+        chunk.v[2 * w + 1] = to_float((u16)(words[w] >> 16));
+    }
+#endif
+    return chunk;
+}
+
+__device__ __forceinline__ void store_chunk(feature* at, const Chunk& chunk) {
+#if DTYPE == 0
+    *(float4*)at = make_float4(chunk.v[0], chunk.v[1], chunk.v[2], chunk.v[3]);
+#else
+    u32 words[4];
+#pragma unroll
+    for (int w = 0; w < 4; w++) {
+        words[w] = (u32)to_feature(chunk.v[2 * w]) | (u32)to_feature(chunk.v[2 * w + 1]) << 16;
+    }
+    *(uint4*)at = make_uint4(words[0], words[1], words[2], words[3]);
+#endif
+}
+
+// The first `count` numbers of a chunk that may stand anywhere; the others are 0.
+__device__ __forceinline__ Chunk load_part(const feature* at, u32 count) {
+    Chunk chunk;
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        chunk.v[c] = c < count ? to_float(at[c]) : 0.0f;
+    }
+    return chunk;
+}
+
+__device__ __forceinline__ void store_part(feature* at, const Chunk& chunk, u32 count) {
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        if (c < count) {
+            at[c] = to_feature(chunk.v[c]);
+        }
+    }
+}
+
+// A chunk of 32-bit floats, for partial sums; `at` is a multiple of sixteen bytes.
+__device__ __forceinline__ void store_floats(float* at, const Chunk& chunk) {
+#pragma unroll
+    for (int c = 0; c < CHUNK; c += 4) {
+        *(float4*)(at + c) = make_float4(chunk.v[c], chunk.v[c + 1], chunk.v[c + 2], chunk.v[c + 3]);
+    }
+}
+
+__device__ __forceinline__ Chunk load_floats(const float* at) {
+    Chunk chunk;
+#pragma unroll
+    for (int c = 0; c < CHUNK; c += 4) {
+        const float4 bits = *(const float4*)(at + c);
+        chunk.v[c] = bits.x;
+        chunk.v[c + 1] = bits.y;
+        chunk.v[c + 2] = bits.z;
+        chunk.v[c + 3] = bits.w;
+    }
+    return chunk;
+}
+
+__device__ __forceinline__ void add(Chunk& sum, const Chunk& x) {
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        sum.v[c] += x.v[c];
+    }
+}
+
+__device__ __forceinline__ void add_scaled(Chunk& sum, float factor, const Chunk& x) {
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        sum.v[c] = fmaf(factor, x.v[c], sum.v[c]);
+    }
+}
+
+__device__ __forceinline__ float dot(const Chunk& a, const Chunk& b) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        sum = fmaf(a.v[c], b.v[c], sum);
+    }
+    return sum;
+}
+
+// The sum over `lanes` neighbouring lanes, a power of two, the same for each of them.
+__device__ __forceinline__ float sum_over_lanes(float value, u32 lanes) {
+    for (u32 half = lanes / 2; half > 0; half /= 2) {
+        value += __shfl_xor_sync(FULL_WARP, value, half);
+    }
+    return value;
+}

@@ -1,0 +1,54 @@
+// A graph in one direction, cut into tasks: first the segments of heavy rows, which take longest, then every row; rows of
+// more than `segment` edges are left out there.
+#include "common.cuh"
+
+struct Graph {
+    const u32* offsets;       // [rows + 1]
+    const u32* columns;       // [edges]
+    const u32* positions;     // [edges], of the transpose: where an edge stands in edge order; else null
+    const u32* edge_ids;      // [edges], the user's number of each edge; null unless there is dropout
+    const u32* segments;      // [num_segments, 2], first edge and one past the last
+    const u32* segment_rows;  // [num_segments]
+    const u32* heavy;         // [num_heavy, 4]: row, first segment, one past the last, 0
+    u32 rows;
+    u32 segment;
+    u32 num_segments;
+    u32 num_heavy;
+};
+
+struct Task {
+    u32 first;
+    u32 last;
+    u32 row;
+    u32 partial;  // the number of the segment; NO_EDGE for whole rows
+};
+
+__device__ __forceinline__ u32 num_tasks(const Graph& graph) {
+    return graph.num_segments + graph.rows;
+}
+
+// Whether there is anything to do; `index` may be past the last task.
+__device__ __forceinline__ bool find_task(const Graph& graph, u32 index, Task& task) {
+    if (index < graph.num_segments) {
+        task.first = graph.segments[2 * index];
+        task.last = graph.segments[2 * index + 1];
+        task.row = graph.segment_rows[index];
+        task.partial = index;
+        return true;
+    }
+    task.row = index - graph.num_segments;
+    task.partial = NO_EDGE;
+    task.first = 0;
+    task.last = 0;
+    if (task.row >= graph.rows) {
+        return false;
+    }
+    const u32 first = graph.offsets[task.row];
+    const u32 last = graph.offsets[task.row + 1];
+    if (last - first > graph.segment) {
+        return false;
+    }
+    task.first = first;
+    task.last = last;
+    return true;
+}

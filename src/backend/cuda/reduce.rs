@@ -1,0 +1,207 @@
+use bytemuck::{Pod, Zeroable};
+
+use super::{CudaBackend, blocks_for, graph::GraphArgs, runtime::DevicePtr, source::Module};
+use crate::backend::{
+    BackendError, Direction, Tensor,
+    kernels::{Ingredients, Reduce, ReduceCoefficients, ReduceGradient, ReduceKernels, Statistic},
+    row_stride,
+};
+
+/// Numbers in 16 bytes.
+const CHUNK: usize = 4;
+const THREADS: u32 = 256;
+/// Edges in flight.
+const UNROLL: u32 = 4;
+
+/// `ReduceArgs` of `cuda/reduce.cu`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct ReduceArgs {
+    graph: GraphArgs,
+    x: DevicePtr,
+    out: DevicePtr,
+    g: DevicePtr,
+    temperature: DevicePtr,
+    kept: DevicePtr,
+    coefficients: DevicePtr,
+    slope: DevicePtr,
+    partials: DevicePtr,
+    x_stride: u64,
+    out_stride: u64,
+    kept_stride: u64,
+    coefficient_stride: u64,
+    slope_stride: u64,
+    statistics: [u32; 8],
+    num_statistics: u32,
+    features: u32,
+    width: u32,
+    chunks: u32,
+    tasks_per_block: u32,
+    aligned: u32,
+}
+
+/// What a kernel carries along the edges.
+fn module(parts: Ingredients, direct: bool) -> Module {
+    Module::new("reduce")
+        .define("SUMS", parts.sums)
+        .define("SQUARES", parts.squares)
+        .define("MINIMUM", parts.minimum)
+        .define("MAXIMUM", parts.maximum)
+        .define("PRODUCT", parts.product)
+        .define("SOFTMAX", parts.softmax)
+        .define("DIRECT", direct)
+        .define("THREADS", THREADS)
+        .define("UNROLL", UNROLL)
+}
+
+pub(super) fn modules() -> Vec<Module> {
+    use Statistic::{Max, Min, Product, Softmax, Sum, Var};
+    let sets: [&[Statistic]; 13] = [
+        &[Sum],
+        &[Var],
+        &[Min],
+        &[Max],
+        &[Sum, Min],
+        &[Sum, Max],
+        &[Var, Min],
+        &[Var, Max],
+        &[Min, Max],
+        &[Sum, Min, Max],
+        &[Var, Min, Max],
+        &[Product],
+        &[Softmax],
+    ];
+    let direct: [&[Statistic]; 3] = [&[Sum], &[Min], &[Max]];
+    let of = |set: &[Statistic], direct| module(Ingredients::of(set), direct);
+    sets.map(|set| of(set, false)).into_iter().chain(direct.map(|set| of(set, true))).collect()
+}
+
+fn codes(statistics: &[Statistic]) -> ([u32; 8], u32) {
+    let mut codes = [0; 8];
+    for (code, statistic) in codes.iter_mut().zip(statistics) {
+        *code = *statistic as u32;
+    }
+    (codes, statistics.len() as u32)
+}
+
+impl ReduceArgs {
+    fn new(features: usize, statistics: &[Statistic]) -> Self {
+        let chunks = features.div_ceil(CHUNK);
+        let (statistics, num_statistics) = codes(statistics);
+        let aligned = features.is_multiple_of(CHUNK) || (num_statistics == 1 && features > 1);
+        Self {
+            statistics,
+            num_statistics,
+            features: features as u32,
+            width: row_stride(features) as u32,
+            chunks: chunks as u32,
+            tasks_per_block: (THREADS as usize / chunks.max(1)).max(1) as u32,
+            aligned: aligned.into(),
+            ..Self::zeroed()
+        }
+    }
+
+    /// Threads that give every task a thread a chunk.
+    fn work(&self) -> u64 {
+        self.graph.num_tasks().div_ceil(u64::from(self.tasks_per_block)) * u64::from(THREADS)
+    }
+
+    /// Threads that give every heavy row a thread a chunk.
+    fn heavy_work(&self) -> u64 {
+        u64::from(self.graph.num_heavy) * u64::from(self.chunks)
+    }
+}
+
+impl CudaBackend {
+    /// Room for `fields` numbers a feature of every segment.
+    fn segment_states(&self, like: &Tensor, args: &ReduceArgs, fields: usize) -> Result<Option<Tensor>, BackendError> {
+        let cols = fields * args.chunks as usize * CHUNK;
+        match args.graph.num_segments as usize {
+            0 => Ok(None),
+            n => Tensor::uninit(like.device(), n, cols, "statistics of edge segments").map(Some),
+        }
+    }
+}
+
+/// Numbers that are known of a feature of a row: `FIELDS` of `cuda/reduce.cu`.
+fn fields(parts: Ingredients) -> usize {
+    let single = usize::from(parts.sums) + usize::from(parts.squares);
+    single + 2 * parts.extremes() + 2 * usize::from(parts.product) + 3 * usize::from(parts.softmax)
+}
+
+impl ReduceKernels for CudaBackend {
+    unsafe fn reduce(&self, args: &Reduce<'_>) -> Result<(), BackendError> {
+        let parts = Ingredients::of(args.statistics);
+        let mut kernel = ReduceArgs {
+            graph: self.graph(args.graph, Direction::Forward, args.plan.segment)?,
+            x: self.tensor(args.x)?,
+            out: self.tensor(args.out)?,
+            temperature: self.maybe_tensor(args.temperature)?,
+            kept: self.maybe_tensor(args.kept)?,
+            x_stride: args.x.stride() as u64,
+            out_stride: args.out.stride() as u64,
+            kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
+            ..ReduceArgs::new(args.x.cols(), args.statistics)
+        };
+        if kernel.chunks == 0 {
+            return Ok(());
+        }
+        let partials = self.segment_states(args.x, &kernel, fields(parts))?;
+        kernel.partials = self.maybe_tensor(partials.as_ref())?;
+        let module = module(parts, false);
+        // SAFETY: the shapes fit, which is the caller's promise, and the graph was validated when it was made.
+        unsafe {
+            self.launch(&module, "reduce_forward", blocks_for(kernel.work(), THREADS)?, &kernel)?;
+            self.launch(&module, "reduce_merge", blocks_for(kernel.heavy_work(), THREADS)?, &kernel)
+        }
+    }
+
+    unsafe fn reduce_coefficients(&self, args: &ReduceCoefficients<'_>) -> Result<(), BackendError> {
+        let parts = Ingredients::of(args.statistics);
+        let features = args.g.cols() / args.statistics.len();
+        let kernel = ReduceArgs {
+            graph: self.graph(args.graph, Direction::Forward, u32::MAX)?,
+            g: self.tensor(args.g)?,
+            out: self.maybe_tensor(args.out)?,
+            kept: self.maybe_tensor(args.kept)?,
+            coefficients: self.tensor(args.coefficients)?,
+            out_stride: args.g.stride() as u64,
+            kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
+            coefficient_stride: args.coefficients.stride() as u64,
+            ..ReduceArgs::new(features, args.statistics)
+        };
+        let work = u64::from(kernel.graph.rows) * u64::from(kernel.chunks);
+        // SAFETY: the shapes fit, which is the caller's promise.
+        unsafe { self.launch(&module(parts, false), "reduce_coefficients", blocks_for(work, THREADS)?, &kernel) }
+    }
+
+    unsafe fn reduce_grad(&self, args: &ReduceGradient<'_>) -> Result<(), BackendError> {
+        let parts = Ingredients::of(args.statistics);
+        let mut kernel = ReduceArgs {
+            graph: self.graph(args.graph, Direction::Transposed, args.plan.segment)?,
+            x: self.maybe_tensor(args.x)?,
+            out: self.tensor(args.grad_x)?,
+            temperature: self.maybe_tensor(args.temperature)?,
+            kept: self.maybe_tensor(args.kept)?,
+            coefficients: self.tensor(args.coefficients)?,
+            slope: self.maybe_tensor(args.slope)?,
+            x_stride: args.x.map_or(0, Tensor::stride) as u64,
+            out_stride: args.grad_x.stride() as u64,
+            kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
+            coefficient_stride: args.coefficients.stride() as u64,
+            slope_stride: args.slope.map_or(0, Tensor::stride) as u64,
+            ..ReduceArgs::new(args.grad_x.cols(), args.statistics)
+        };
+        if kernel.chunks == 0 {
+            return Ok(());
+        }
+        let partials = self.segment_states(args.grad_x, &kernel, 2)?;
+        kernel.partials = self.maybe_tensor(partials.as_ref())?;
+        let module = module(parts, Ingredients::are_direct(args.statistics));
+        // SAFETY: the shapes fit, which is the caller's promise, and the graph was validated when it was made.
+        unsafe {
+            self.launch(&module, "reduce_backward", blocks_for(kernel.work(), THREADS)?, &kernel)?;
+            self.launch(&module, "reduce_backward_merge", blocks_for(kernel.heavy_work(), THREADS)?, &kernel)
+        }
+    }
+}
