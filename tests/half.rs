@@ -11,6 +11,7 @@ use hopwise::{
         BackendError, DType, Device, DeviceGraph, Direction, Tensor,
         kernels::{Gemm, Spmm},
     },
+    ops::{self, ClassTargets, Tape},
     plan::SpmmPlan,
 };
 use support::{graphs, random, read};
@@ -140,6 +141,37 @@ fn kernels_compute_in_32_bits_and_round_once() {
             }
         }
     }
+}
+
+/// The gradients of a confident model are too small for an f16, and are not once the loss is scaled.
+#[test]
+fn small_gradients_survive_by_the_scale_of_the_loss() {
+    let device = Device::cpu();
+    let labels: Vec<u32> = (0..1_000).map(|i| i % 2).collect();
+    let nodes: Vec<u32> = (0..1_000).collect();
+    let targets = ClassTargets::new(&device, &labels, 2, &nodes).unwrap();
+    // Logits of +-6 for the class and against it.
+    let entries = labels.iter().flat_map(|&l| if l == 0 { [6.0, -6.0] } else { [-6.0, 6.0] }).collect();
+    let x = Matrix::new(1_000, 2, entries).unwrap();
+    let identity = Matrix::new(2, 2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
+    let gradient = |dtype: DType, scale: f32| {
+        let tape = Tape::recording(&device);
+        let x = tape.constant(&upload(&device, &x, dtype));
+        let weight = tape.leaf(&Tensor::from_matrix(&device, &identity, "weight").unwrap());
+        let logits = ops::linear(&tape, &x, &weight, None).unwrap();
+        assert_eq!(logits.tensor().dtype(), dtype);
+        let loss = ops::cross_entropy(&tape, &logits, &targets).unwrap();
+        let gradients = tape.backward_from(&loss, Tensor::full(&device, 1, 1, scale, "scale").unwrap()).unwrap();
+        let grad = gradients.of(&weight).unwrap();
+        assert_eq!(grad.dtype(), DType::F32);
+        read(grad).data().iter().map(|g| g / scale).collect::<Vec<f32>>()
+    };
+    let expected = gradient(DType::F32, 1.0);
+    assert!(expected.iter().all(|g| *g != 0.0));
+    assert!(gradient(DType::F16, 1.0).iter().all(|g| *g == 0.0), "nothing is left of them");
+    let scaled = gradient(DType::F16, 65_536.0);
+    let error = support::relative_error(&scaled, &expected);
+    assert!(error <= 5e-3, "{scaled:?} against {expected:?}: {error:.1e}");
 }
 
 #[test]

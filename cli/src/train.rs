@@ -6,7 +6,7 @@ use std::{
 use clap::ValueEnum;
 use hopwise::{
     Matrix,
-    backend::{Device, Tensor, kernels::Unary},
+    backend::{DType, Device, Tensor, kernels::Unary},
     data::Labels,
     nn::{
         AdamOptions, GatOptions, Gnn, GnnBuilder, Laplacian, LayerKind, Targets, Trainer, TransformerOptions, accuracy,
@@ -68,6 +68,10 @@ pub(crate) struct Args {
     /// Share of attention that is dropped while training [default: 0.6 for gat and gatv2, 0 for transformer]
     #[arg(long, allow_negative_numbers = true)]
     attention_dropout: Option<f32>,
+
+    /// How node features and their gradients are stored: f32, f16 or bf16
+    #[arg(long, default_value_t = DType::F32)]
+    dtype: DType,
 
     #[command(flatten)]
     prepare: PrepareArgs,
@@ -265,6 +269,7 @@ impl Args {
             .layers(self.layers)
             .dropout(self.dropout())
             .activation(self.model.activation())
+            .dtype(self.dtype)
             .build(device, prepared.width(), outputs, seed)?;
         let on_device = prepared.on(device)?;
         let mut trainer = Trainer::new(model, on_device.graph, on_device.features, targets, seed, self.adam())?;
@@ -364,6 +369,7 @@ impl Args {
                 "epochs": self.epochs,
                 "hidden": self.hidden(),
                 "layers": self.layers,
+                "dtype": self.dtype.to_string(),
                 "lr": self.lr,
                 "weight_decay": self.weight_decay,
                 "dropout": self.dropout(),

@@ -60,6 +60,11 @@ impl Tensor {
         Self::uninit(&other.device, rows, cols, label)
     }
 
+    /// The first word of a buffer as a single number.
+    pub(crate) fn of_word(device: &Device, buffer: &Buffer) -> Self {
+        Self { device: device.clone(), buffer: buffer.clone(), dtype: DType::F32, rows: 1, cols: 1 }
+    }
+
     /// A tensor of one value.
     ///
     /// # Errors

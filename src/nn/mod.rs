@@ -36,7 +36,7 @@ pub use gcn::{GcnConv, GcnOptions};
 pub use gin::{GinConv, GineConv};
 pub use linear::{Linear, Mlp};
 pub use model::{Gnn, GnnBuilder, LayerKind, StoredModel};
-pub use optim::{Adam, AdamOptions};
+pub use optim::{Adam, AdamOptions, LossScaling};
 pub use parameter::{Initializer, Module, Parameter, Visitor};
 pub use sage::{Aggregation, SageConv, SageOptions};
 pub use sg::SgConv;

@@ -6,7 +6,7 @@ use super::{
     checkpoint,
 };
 use crate::{
-    backend::{Device, DeviceGraph, kernels::Unary},
+    backend::{DType, Device, DeviceGraph, kernels::Unary},
     ops::{self, Tape, Var},
 };
 
@@ -48,12 +48,14 @@ pub struct GnnBuilder {
     layers: usize,
     dropout: f32,
     activation: Unary,
+    #[serde(default)]
+    dtype: DType,
 }
 
 impl GnnBuilder {
     /// Two layers, 16 hidden features, ReLU between layers, dropout 0.5 before each.
     pub fn new(kind: LayerKind) -> Self {
-        Self { kind, hidden: 16, layers: 2, dropout: 0.5, activation: Unary::Relu }
+        Self { kind, hidden: 16, layers: 2, dropout: 0.5, activation: Unary::Relu, dtype: DType::F32 }
     }
 
     /// Width between the layers.
@@ -78,6 +80,12 @@ impl GnnBuilder {
     #[must_use]
     pub fn activation(self, activation: Unary) -> Self {
         Self { activation, ..self }
+    }
+
+    /// How features are stored between and within layers; weights stay in 32 bits, and so do sums and losses.
+    #[must_use]
+    pub fn dtype(self, dtype: DType) -> Self {
+        Self { dtype, ..self }
     }
 
     /// A model with initial weights that depend on the seed alone.
@@ -235,6 +243,11 @@ impl Gnn {
         self.out_width
     }
 
+    /// How it stores features.
+    pub fn dtype(&self) -> DType {
+        self.builder.dtype
+    }
+
     /// The outputs of the last layer, `[nodes, out]`.
     ///
     /// # Errors
@@ -246,7 +259,7 @@ impl Gnn {
         x: &Features,
         edge_weight: Option<&Var>,
     ) -> Result<Var, NnError> {
-        let mut x = x.clone();
+        let mut x = x.to_dtype(tape, self.builder.dtype)?;
         for (i, conv) in self.convs.iter().enumerate() {
             if i > 0 {
                 x = ops::activation(tape, x.dense("a hidden layer")?, self.builder.activation)?.into();

@@ -32,7 +32,7 @@ pub use gine::{GineBackward, GineForward, GineKernels};
 pub use heads::HeadKernels;
 pub use linear::{Gemm, LinearKernels};
 pub use loss::LossKernels;
-pub use optim::{AdamUpdate, OptimKernels};
+pub use optim::{AdamUpdate, LossScale, OptimKernels, ScaleUpdate};
 pub(crate) use random::DropoutKey;
 pub use random::{DropoutMask, StepData, dropout_keeps, dropout_threshold};
 pub use reduce::{Ingredients, Reduce, ReduceCoefficients, ReduceGradient, ReduceKernels, Statistic};

@@ -24,6 +24,7 @@ pub(super) enum Kernel {
     EdgeSoftmax,
     EdgeSoftmaxGrad,
     Fill,
+    FindOverflow,
     GatByDestination,
     GatBySource,
     GatByWeight,
@@ -70,6 +71,7 @@ pub(super) enum Kernel {
     Transpose,
     Unary,
     UnaryGrad,
+    UpdateScale,
 }
 
 /// What a variant may switch on.
@@ -101,6 +103,7 @@ pub(super) enum Flag {
     Relu,
     RowScale,
     Scalar,
+    Scaled,
     Segmented,
     Sigmoid,
     Slope,
@@ -183,7 +186,7 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::Add, "elementwise", Some("ADD"), &[]),
     spec(Kernel::AddAssign, "elementwise", Some("ADD_ASSIGN"), &[]),
     spec(Kernel::AddRow, "elementwise", Some("ADD_ROW"), &[]),
-    spec(Kernel::Adam, "optim", None, &[Flag::Decoupled]),
+    spec(Kernel::Adam, "optim", Some("ADAM"), &[Flag::Decoupled, Flag::Scaled]),
     spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
     spec(Kernel::AttentionMerge, "attention", Some("MERGE"), &[]),
     spec(Kernel::AttentionNodes, "attention", Some("NODES"), &[]),
@@ -199,6 +202,7 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[]),
     spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[]),
     spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
+    spec(Kernel::FindOverflow, "optim", Some("OVERFLOW"), &[]),
     spec(Kernel::GatByDestination, "gat", Some("BY_DESTINATION"), ATTENTION),
     spec(Kernel::GatBySource, "gat", Some("BY_SOURCE"), ATTENTION),
     spec(Kernel::GatByWeight, "gat", Some("BY_WEIGHT"), ATTENTION),
@@ -253,6 +257,7 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
     Spec { one_of: FUNCTIONS, ..spec(Kernel::Unary, "elementwise", Some("UNARY"), &[]) },
     Spec { one_of: FUNCTIONS, ..spec(Kernel::UnaryGrad, "elementwise", Some("UNARY_GRAD"), &[]) },
+    spec(Kernel::UpdateScale, "optim", Some("SCALE"), &[]),
 ];
 
 impl Flag {
@@ -284,6 +289,7 @@ impl Flag {
             Self::Relu => "RELU",
             Self::RowScale => "ROW_SCALE",
             Self::Scalar => "SCALAR",
+            Self::Scaled => "SCALED",
             Self::Segmented => "SEGMENTED",
             Self::Sigmoid => "SIGMOID",
             Self::Slope => "SLOPE",
