@@ -9,10 +9,11 @@ use hopwise::{
     Matrix,
     backend::{
         BackendError, DType, Device, DeviceGraph, Direction, Tensor,
-        kernels::{Gemm, Spmm},
+        kernels::{DropoutMask, Gemm, Spmm, Statistic, Unary},
     },
-    ops::{self, ClassTargets, Tape},
-    plan::SpmmPlan,
+    graph::Graph,
+    ops::{self, AttentionInput, AttentionOptions, ClassTargets, Tape, Var},
+    plan::{Mapping, SpmmPlan},
 };
 use support::{graphs, random, read};
 
@@ -141,6 +142,199 @@ fn kernels_compute_in_32_bits_and_round_once() {
             }
         }
     }
+}
+
+/// Features stored as one type: what a test runs in halves, and again in 32 bits on the same rounded numbers.
+struct Store<'a> {
+    device: &'a Device,
+    stored: DType,
+    rounded: DType,
+}
+
+impl Store<'_> {
+    fn input(&self, rows: usize, cols: usize, seed: u64) -> Tensor {
+        upload(self.device, &random(rows, cols, seed), self.rounded).to_dtype(self.stored, "input").unwrap()
+    }
+
+    /// An output full of what must be overwritten.
+    fn output(&self, rows: usize, cols: usize) -> Tensor {
+        let nan = Tensor::full(self.device, rows, cols, f32::NAN, "output").unwrap();
+        nan.to_dtype(self.stored, "output").unwrap()
+    }
+
+    /// Always of 32 bits.
+    fn wide(&self, rows: usize, cols: usize, seed: u64) -> Tensor {
+        upload(self.device, &random(rows, cols, seed), DType::F32)
+    }
+}
+
+/// In halves on every device against 32 bits on the processor: apart from the rounding of the store, which may fall to either
+/// side, results differ by that of 32-bit sums.
+fn one_rounding_apart(what: &str, compute: impl Fn(&Store<'_>) -> Vec<Tensor>) {
+    for rounded in HALVES {
+        let cpu = Device::cpu();
+        let expected = compute(&Store { device: &cpu, stored: DType::F32, rounded });
+        for (name, device) in devices() {
+            let got = compute(&Store { device: &device, stored: rounded, rounded });
+            for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
+                let tolerance = if got.dtype().is_half() { f64::from(rounded.epsilon()) } else { 0.0 } + 2e-5;
+                let error = support::relative_error(read(got).data(), read(expected).data());
+                assert!(error <= tolerance, "{what}, {rounded}, {name}, result {i}: off by {error:.2e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_over_neighbours_in_halves_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        for (case, features) in [1, 2, 7, 16, 33, 130].into_iter().enumerate() {
+            for direction in [Direction::Forward, Direction::Transposed] {
+                for mapping in [Mapping::FeatureParallel, Mapping::NeighbourParallel] {
+                    let segment = [40, 1 << 20][case % 2];
+                    let what = format!("{name}, {features} features, {direction:?}, {mapping:?}");
+                    one_rounding_apart(&what, |store| {
+                        let graph = DeviceGraph::new(store.device, graph.clone());
+                        let (rows, columns) = graph.dims(direction);
+                        let (x, out) = (store.input(columns, features, 1), store.output(rows, features));
+                        let weight = store.wide(graph.num_edges(), 1, 2);
+                        let (row_scale, column_scale) = (store.wide(rows, 1, 3), store.wide(columns, 1, 4));
+                        let caps = store.device.capabilities();
+                        let plan = SpmmPlan::with_mapping(mapping, graph.offsets(direction), features, caps);
+                        let args = Spmm {
+                            graph: &graph,
+                            direction,
+                            x: &x,
+                            weight: (case % 3 != 1).then_some(&weight),
+                            row_scale: (case % 2 == 0).then_some(&row_scale),
+                            column_scale: (case % 4 < 2).then_some(&column_scale),
+                            out: &out,
+                            plan: &SpmmPlan { segment, ..plan },
+                        };
+                        store.device.spmm(&args).unwrap();
+                        vec![out]
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn functions_of_entries_in_halves_wgpu() {
+    for (rows, cols) in [(1, 1), (5, 1), (7, 3), (130, 33), (2_000, 40), (0, 5)] {
+        one_rounding_apart(&format!("{rows} x {cols}"), |store| {
+            let device = store.device;
+            let (x, y, row) = (store.input(rows, cols, 1), store.input(rows, cols, 2), store.wide(1, cols, 3));
+            let outs: Vec<Tensor> = (0..8).map(|_| store.output(rows, cols)).collect();
+            device.unary(Unary::Elu(0.7), &x, &outs[0]).unwrap();
+            device.unary_grad(Unary::Relu, &x, &y, &outs[1]).unwrap();
+            device.add(&x, &y, &outs[2]).unwrap();
+            device.mul(&x, &y, &outs[3]).unwrap();
+            device.combine(0.3, &x, Some((-1.5, &y)), &outs[4]).unwrap();
+            device.add_row(&x, &row, &outs[5]).unwrap();
+            device.scale_add(1.0, &store.wide(1, 1, 4), &x, Some(&y), &outs[6]).unwrap();
+            let state = ops::StepState::new(device, 5).unwrap();
+            device.dropout(&DropoutMask { state: state.buffer(), layer: 1, p: 0.4 }, &x, &outs[7]).unwrap();
+            let sum = store.input(rows, cols, 6);
+            device.add_assign(&x, &sum).unwrap();
+            outs.into_iter().chain([sum]).collect()
+        });
+    }
+}
+
+#[test]
+fn dense_products_in_halves_wgpu() {
+    for (m, n, k) in [(1, 1, 1), (3, 2, 1), (70, 33, 20), (130, 16, 300)] {
+        for (transpose_a, transpose_b) in [(false, false), (false, true), (true, false)] {
+            let what = format!("{m} x {n} x {k}, transposed {transpose_a}, {transpose_b}");
+            one_rounding_apart(&what, |store| {
+                let shape = |rows, cols, flip| if flip { (cols, rows) } else { (rows, cols) };
+                let ((a_rows, a_cols), (b_rows, b_cols)) = (shape(m, k, transpose_a), shape(k, n, transpose_b));
+                let (a, b) = (store.input(a_rows, a_cols, 1), store.input(b_rows, b_cols, 2));
+                let bias = store.wide(1, n, 3);
+                let (out, wide) = (store.output(m, n), store.wide(m, n, 4));
+                let args =
+                    Gemm { a: &a, transpose_a, b: &b, transpose_b, bias: Some(&bias), out: &out, accumulate: false };
+                store.device.gemm(&args).unwrap();
+                store.device.gemm(&Gemm { bias: None, out: &wide, accumulate: true, ..args }).unwrap();
+                let sums = store.wide(1, n, 5);
+                store.device.column_sums(&out, &sums, true).unwrap();
+                vec![out, wide]
+            });
+        }
+    }
+}
+
+/// Every other family, forward and backward: what is kept between its kernels is rounded too, so that the tolerance is that of
+/// the reference vectors for halves.
+#[test]
+fn operations_in_halves_wgpu() {
+    // Where all neighbours are one node, the gradients of scores are 0 but for rounding.
+    for (name, graph) in graphs().into_iter().filter(|(_, graph)| graph.columns().len() > 10) {
+        let graph = Arc::new(graph);
+        for rounded in HALVES {
+            let tolerance = if rounded == DType::F16 { 5e-3 } else { 3e-2 };
+            let cpu = Device::cpu();
+            let expected = operations(&Store { device: &cpu, stored: DType::F32, rounded }, &graph);
+            for (on, device) in devices().into_iter().filter(|(on, _)| *on != "cut") {
+                let got = operations(&Store { device: &device, stored: rounded, rounded }, &graph);
+                for ((what, got), (_, expected)) in got.iter().zip(&expected) {
+                    let error = support::relative_error(got.data(), expected.data());
+                    assert!(error <= tolerance, "{name}, {rounded}, {on}, {what}: off by {error:.2e}");
+                }
+            }
+        }
+    }
+}
+
+/// Outputs and gradients of the operations whose features may be halves.
+fn operations(store: &Store<'_>, graph: &Arc<Graph>) -> Vec<(String, Matrix)> {
+    const FEATURES: usize = 24;
+    const HEADS: usize = 3;
+    let graph = DeviceGraph::new(store.device, graph.clone());
+    let (num_src, num_dst) = (graph.num_src(), graph.num_dst());
+    let mut results = Vec::new();
+    let mut run = |what: &str, compute: &dyn Fn(&Tape, &[Var]) -> Result<Var, ops::OpError>, inputs: &[Tensor]| {
+        let tape = Tape::recording(store.device);
+        let vars: Vec<Var> = inputs.iter().map(|x| tape.leaf(x)).collect();
+        let out = compute(&tape, &vars).unwrap();
+        let g = store.input(out.shape()[0], out.shape()[1], 99);
+        let g = g.to_dtype(out.tensor().dtype(), "g").unwrap();
+        results.push((format!("{what}, output"), read(out.tensor())));
+        let gradients = tape.backward_from(&out, g).unwrap();
+        for (i, var) in vars.iter().enumerate() {
+            let grad = gradients.of(var).unwrap_or_else(|| panic!("{what} has no gradient {i}"));
+            assert_eq!(grad.dtype(), var.tensor().dtype(), "{what}, gradient {i}");
+            results.push((format!("{what}, gradient {i}"), read(grad)));
+        }
+    };
+    let (x, q) = (store.input(num_src, FEATURES, 1), store.input(num_dst, FEATURES, 2));
+    let options = AttentionOptions { heads: HEADS, ..Default::default() };
+    let scores = [store.wide(num_src, HEADS, 3), store.wide(num_dst, HEADS, 4)];
+    let [source, destination] = scores;
+    let gat = |tape: &Tape, v: &[Var]| ops::gat(tape, &graph, &v[0], [&v[1], &v[2]], None, options);
+    run("gat", &gat, &[x.clone(), source, destination]);
+    let gatv2 = |tape: &Tape, v: &[Var]| ops::gatv2(tape, &graph, [&v[0], &v[1]], &v[2], None, options);
+    run("gatv2", &gatv2, &[x.clone(), q.clone(), store.wide(1, FEATURES, 5)]);
+    let input = AttentionInput { heads: HEADS, edges: None, dropout: 0.0 };
+    let transformer = |tape: &Tape, v: &[Var]| ops::transformer(tape, &graph, &v[0], &v[1], &v[2], input);
+    run("transformer", &transformer, &[q.clone(), x.clone(), store.input(num_src, FEATURES, 6)]);
+    let statistics = [Statistic::Mean, Statistic::Max, Statistic::Min];
+    let reduce = |tape: &Tape, v: &[Var]| ops::reduce(tape, &graph, &v[0], &statistics);
+    run("reduce", &reduce, std::slice::from_ref(&x));
+    let other = store.input(num_src, FEATURES, 7);
+    let gate = |tape: &Tape, v: &[Var]| ops::gate(tape, &v[0], &v[1], &v[2]);
+    run("gate", &gate, &[x.clone(), other, store.wide(1, 3 * FEATURES, 8)]);
+    run("mean of heads", &|tape, v| ops::mean_heads(tape, &v[0], HEADS), std::slice::from_ref(&x));
+    run("l2_normalize", &|tape, v| ops::l2_normalize(tape, &v[0], 1e-12), std::slice::from_ref(&x));
+    run("edge_dot", &|tape, v| ops::edge_dot(tape, &graph, &v[0], &v[1]), &[q, x.clone()]);
+    run("first rows", &|tape, v| ops::head_rows(tape, &v[0], 1), std::slice::from_ref(&x));
+    let attr = store.wide(graph.num_edges(), 3, 9);
+    let gine = |tape: &Tape, v: &[Var]| ops::gine(tape, &graph, &v[0], &v[1], &v[2], None);
+    run("gine", &gine, &[x, attr, store.wide(FEATURES, 3, 10)]);
+    results
 }
 
 /// The gradients of a confident model are too small for an f16, and are not once the loss is scaled.

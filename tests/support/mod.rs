@@ -37,9 +37,19 @@ pub(crate) fn fresh_device(backend: &str) -> Device {
     }
 }
 
-#[cfg(feature = "cuda")]
+#[cfg(all(feature = "cuda", not(feature = "cuda-emulation")))]
 fn cuda_device() -> Device {
     Device::cuda().expect("a CUDA device")
+}
+
+/// The real device where there is one.
+#[cfg(feature = "cuda-emulation")]
+fn cuda_device() -> Device {
+    use hopwise::backend::cuda::{CudaBackend, KernelCache};
+
+    let cache = KernelCache::Folder(concat!(env!("CARGO_TARGET_TMPDIR"), "/emulation").into());
+    Device::cuda()
+        .unwrap_or_else(|_| Device::new(CudaBackend::emulated(&cache).expect("a C++ compiler (apt-get install g++)")))
 }
 
 /// A GPU device whose bindings hold 128 KiB, so that everything is cut: the application's own, as any user of the library may bring.

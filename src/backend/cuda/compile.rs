@@ -29,7 +29,7 @@ pub enum KernelCache {
 }
 
 impl KernelCache {
-    fn folder(&self) -> Option<PathBuf> {
+    pub(super) fn folder(&self) -> Option<PathBuf> {
         match self {
             Self::Off => None,
             Self::Folder(folder) => Some(folder.clone()),
@@ -150,7 +150,7 @@ impl Drop for Program {
 }
 
 /// A hash that is the same in every process and version.
-fn hash(bytes: &[u8], seed: u64) -> u64 {
+pub(super) fn hash(bytes: &[u8], seed: u64) -> u64 {
     // FNV-1a, whose high bits are mixed once more: keys are long, and two seeds are taken.
     let mut hasher = Fnv(0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     hasher.write(bytes);

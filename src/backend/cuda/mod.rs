@@ -9,6 +9,8 @@ mod cast;
 mod compile;
 mod driver;
 mod elementwise;
+#[cfg(feature = "cuda-emulation")]
+mod emulation;
 mod gather;
 mod gine;
 mod graph;

@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(names, ["offsets", "columns", "weight", "x", "row_scale", "out"]);
         assert!(shader.bindings.iter().all(|b| b.written == (b.name == "out")));
         assert!(shader.wgsl.contains("@binding(3) var<storage, read> weight: array<f32>;"));
-        assert!(shader.wgsl.contains("@binding(6) var<storage, read_write> out: array<Chunk>;"));
+        assert!(shader.wgsl.contains("@binding(6) var<storage, read_write> out: array<Packed>;"));
         assert_eq!(shader.params[0], "tasks");
         assert!(!shader.wgsl.contains('#'));
     }

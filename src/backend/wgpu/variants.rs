@@ -89,6 +89,7 @@ pub(super) enum Flag {
     Dropout,
     Edges,
     Elu,
+    Half,
     Inverse,
     InverseSqrt,
     Keep,
@@ -142,7 +143,7 @@ struct Spec {
 const FUNCTIONS: &[Flag] =
     &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::Inverse, Flag::InverseSqrt];
 const SPMM: &[Flag] =
-    &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
+    &[Flag::Half, Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
 const REDUCE: &[Flag] = &[
     Flag::Sums,
     Flag::Squares,
@@ -183,9 +184,9 @@ const fn attention(kernel: Kernel, part: &'static str, flags: &'static [Flag]) -
 }
 
 const KERNELS: &[Spec] = &[
-    spec(Kernel::Add, "elementwise", Some("ADD"), &[]),
-    spec(Kernel::AddAssign, "elementwise", Some("ADD_ASSIGN"), &[]),
-    spec(Kernel::AddRow, "elementwise", Some("ADD_ROW"), &[]),
+    spec(Kernel::Add, "elementwise", Some("ADD"), &[Flag::Half]),
+    spec(Kernel::AddAssign, "elementwise", Some("ADD_ASSIGN"), &[Flag::Half]),
+    spec(Kernel::AddRow, "elementwise", Some("ADD_ROW"), &[Flag::Half]),
     spec(Kernel::Adam, "optim", Some("ADAM"), &[Flag::Decoupled, Flag::Scaled]),
     spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
     spec(Kernel::AttentionMerge, "attention", Some("MERGE"), &[]),
@@ -194,10 +195,10 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::BinaryCrossEntropy, "loss", Some("BINARY_CROSS_ENTROPY"), &[]),
     spec(Kernel::Cast, "cast", None, &[Flag::Bf16, Flag::Narrow, Flag::Scalar]),
     spec(Kernel::ColumnSums, "linear", Some("COLUMN_SUMS"), &[Flag::Accumulate]),
-    spec(Kernel::Combine, "elementwise", Some("COMBINE"), &[Flag::WithY]),
+    spec(Kernel::Combine, "elementwise", Some("COMBINE"), &[Flag::Half, Flag::WithY]),
     spec(Kernel::Copy, "gather", Some("COPY"), &[Flag::Scalar]),
     spec(Kernel::CrossEntropy, "loss", Some("CROSS_ENTROPY"), &[]),
-    spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[]),
+    spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[Flag::Half]),
     spec(Kernel::DropoutSparse, "elementwise", Some("DROPOUT_SPARSE"), &[]),
     spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[]),
     spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[]),
@@ -236,17 +237,17 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::L2, "rows", Some("L2"), &[]),
     spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[]),
     spec(Kernel::MergeSplits, "linear", Some("MERGE_SPLITS"), &[Flag::Bias, Flag::Accumulate]),
-    spec(Kernel::Mul, "elementwise", Some("MUL"), &[]),
+    spec(Kernel::Mul, "elementwise", Some("MUL"), &[Flag::Half]),
     spec(Kernel::ReduceBackward, "reduce", Some("BACKWARD"), REDUCE_BACKWARD),
     spec(Kernel::ReduceCoefficients, "reduce", Some("COEFFICIENTS"), REDUCE_COEFFICIENTS),
     spec(Kernel::ReduceForward, "reduce", Some("FORWARD"), REDUCE),
     spec(Kernel::ReduceMerge, "reduce", Some("MERGE"), REDUCE_MERGE),
     spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor]),
-    spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::WithY]),
+    spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::Half, Flag::WithY]),
     spec(Kernel::Scatter, "gather", Some("SCATTER"), &[Flag::Scalar]),
     spec(Kernel::Sddmm, "sddmm", None, &[Flag::RowScale, Flag::ColumnScale, Flag::Accumulate]),
     spec(Kernel::SpmmFeature, "spmm", Some("FEATURE_PARALLEL"), SPMM),
-    spec(Kernel::SpmmMerge, "spmm", Some("MERGE"), &[Flag::Scalar, Flag::RowScale]),
+    spec(Kernel::SpmmMerge, "spmm", Some("MERGE"), &[Flag::Half, Flag::Scalar, Flag::RowScale]),
     spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM),
     attention(Kernel::TransformerEdge, "EDGE", TRANSFORMER),
     attention(Kernel::TransformerForward, "FORWARD", &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented]),
@@ -255,8 +256,8 @@ const KERNELS: &[Spec] = &[
     attention(Kernel::TransformerQuery, "QUERY", TRANSFORMER),
     attention(Kernel::TransformerSource, "SOURCE", TRANSFORMER),
     spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
-    Spec { one_of: FUNCTIONS, ..spec(Kernel::Unary, "elementwise", Some("UNARY"), &[]) },
-    Spec { one_of: FUNCTIONS, ..spec(Kernel::UnaryGrad, "elementwise", Some("UNARY_GRAD"), &[]) },
+    Spec { one_of: FUNCTIONS, ..spec(Kernel::Unary, "elementwise", Some("UNARY"), &[Flag::Half]) },
+    Spec { one_of: FUNCTIONS, ..spec(Kernel::UnaryGrad, "elementwise", Some("UNARY_GRAD"), &[Flag::Half]) },
     spec(Kernel::UpdateScale, "optim", Some("SCALE"), &[]),
 ];
 
@@ -275,6 +276,7 @@ impl Flag {
             Self::Dropout => "DROPOUT",
             Self::Edges => "EDGES",
             Self::Elu => "ELU",
+            Self::Half => "HALF",
             Self::Inverse => "INVERSE",
             Self::InverseSqrt => "INVERSE_SQRT",
             Self::Keep => "KEEP",
@@ -404,8 +406,9 @@ impl Variant {
         let of_no_attributes = self.kernel == Kernel::TransformerEdge && !self.has(Flag::Attributes);
         let of_edges = [Kernel::GatByWeight, Kernel::GatEdgeGrad, Kernel::Gatv2ByWeight, Kernel::Gatv2EdgeGrad];
         let edges_missing = of_edges.contains(&self.kernel) && !self.has(Flag::Edges);
+        let half_column = self.has(Flag::Half) && self.has(Flag::Scalar);
         let incomplete = of_no_attributes || edges_missing || scaled_apart;
-        !(incomplete || positions_unused || biased_sum || both_transposed)
+        !(incomplete || half_column || positions_unused || biased_sum || both_transposed)
             && (self.spec().file != "reduce" || self.reduces())
     }
 
