@@ -17,9 +17,9 @@ use hopwise::{
     backend::{Device, DeviceGraph, Tensor, kernels::Statistic},
     graph::{EdgeList, Graph},
     nn::{
-        Aggregation, ChebConv, Conv, ConvInput, FeatureInput, Features, GatConv, GatOptions, GatV2Conv, GcnConv,
-        GcnOptions, GinConv, GineConv, Initializer, Laplacian, SageConv, SageOptions, SgConv, TransformerConv,
-        TransformerOptions,
+        Aggregation, AverageDegree, ChebConv, Conv, ConvInput, FeatureInput, Features, GatConv, GatOptions, GatV2Conv,
+        GcnConv, GcnOptions, GinConv, GineConv, Initializer, Laplacian, PnaConv, PnaOptions, SageConv, SageOptions,
+        Scaler, SgConv, TransformerConv, TransformerOptions,
     },
     ops::{self, SpmmInput, Tape, Var},
     plan::{Capabilities, Mapping, ReducePlan, SpmmPlan},
@@ -72,7 +72,7 @@ fn run_all(backend: &str) {
     }
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
     // The committed vectors alone have this many for the layers that exist.
-    assert!(passed.len() >= 133, "only {} cases ran: {passed:?}", passed.len());
+    assert!(passed.len() >= 137, "only {} cases ran: {passed:?}", passed.len());
 }
 
 enum Outcome {
@@ -129,6 +129,21 @@ fn read(path: &Path) -> (Tensors, HashMap<String, String>, Option<Vec<i64>>) {
         }
     }
     (Tensors(tensors), metadata, edge_index)
+}
+
+/// PyTorch Geometric's name of an aggregation.
+fn statistic(name: &str) -> Statistic {
+    match name {
+        "sum" => Statistic::Sum,
+        "mean" => Statistic::Mean,
+        "min" => Statistic::Min,
+        "max" => Statistic::Max,
+        "var" => Statistic::Var,
+        "std" => Statistic::Std,
+        "mul" => Statistic::Product,
+        "softmax" => Statistic::Softmax,
+        other => panic!("no aggregation {other}"),
+    }
 }
 
 impl Case {
@@ -203,6 +218,7 @@ impl Case {
                     normalize: self.flag("normalize", false),
                     root_weight: self.flag("root_weight", true),
                     project: self.flag("project", false),
+                    bias: self.flag("bias", true),
                 };
                 Box::new(SageConv::new(&mut init, in_width, out_width, options).unwrap())
             }
@@ -222,6 +238,7 @@ impl Case {
                 };
                 Box::new(TransformerConv::new(&mut init, in_width, width("out_channels"), options).unwrap())
             }
+            "PNAConv" => Box::new(PnaConv::new(&mut init, in_width, out_width, self.pna_options()).unwrap()),
             "SGConv" => Box::new(SgConv::new(&mut init, in_width, out_width, width("K") as u32).unwrap()),
             "GATConv" => {
                 Box::new(GatConv::new(&mut init, in_width, width("out_channels"), self.gat_options()).unwrap())
@@ -256,6 +273,37 @@ impl Case {
             self.check(tape, &out, &inputs, &leaves).map_err(|e| format!("sparse features {sparse}: {e}"))?;
         }
         Ok(Outcome::Passed)
+    }
+
+    fn pna_options(&self) -> PnaOptions {
+        let names = |key: &str| -> Vec<&str> {
+            self.arg(key).as_array().unwrap().iter().map(|v| v.as_str().unwrap()).collect()
+        };
+        let scalers = names("scalers").into_iter().map(|name| match name {
+            "identity" => Scaler::Identity,
+            "amplification" => Scaler::Amplification,
+            "attenuation" => Scaler::Attenuation,
+            "linear" => Scaler::Linear,
+            "inverse_linear" => Scaler::InverseLinear,
+            other => panic!("no scaler {other}"),
+        });
+        let stored = |name: &str| self.tensors.0[name].1[0];
+        let degree = AverageDegree { linear: stored("buffer.avg_deg_lin"), log: stored("buffer.avg_deg_log") };
+        let computed = AverageDegree::of(&Graph::from_edges(&self.edges));
+        for (computed, stored) in [(computed.linear, degree.linear), (computed.log, degree.log)] {
+            assert!((computed - stored).abs() <= 1e-6 * stored, "an average degree is {computed}, stored {stored}");
+        }
+        let number = |key: &str| self.arg(key).as_u64().unwrap_or(1) as usize;
+        let options = PnaOptions {
+            towers: number("towers"),
+            divide_input: self.flag("divide_input", false),
+            pre_layers: number("pre_layers"),
+            post_layers: number("post_layers"),
+            edge_width: self.arg("edge_dim").as_u64().map(|d| d as usize),
+            ..PnaOptions::new(degree)
+        };
+        let aggregators: Vec<Statistic> = names("aggregators").into_iter().map(statistic).collect();
+        options.aggregators(&aggregators).unwrap().scalers(&scalers.collect::<Vec<_>>()).unwrap()
     }
 
     fn gat_options(&self) -> GatOptions {
@@ -331,17 +379,7 @@ impl Case {
 
     /// Statistics over neighbours, with rows cut into short segments and whole.
     fn run_aggr(&self, device: &Device) -> Result<Outcome, String> {
-        let statistic = match self.arg("kind").as_str().unwrap() {
-            "sum" => Statistic::Sum,
-            "mean" => Statistic::Mean,
-            "min" => Statistic::Min,
-            "max" => Statistic::Max,
-            "var" => Statistic::Var,
-            "std" => Statistic::Std,
-            "mul" => Statistic::Product,
-            "softmax" => Statistic::Softmax,
-            other => return Ok(Outcome::NotRun(format!("the aggregation {other} does not exist yet"))),
-        };
+        let statistic = statistic(self.arg("kind").as_str().unwrap());
         let sources = self.sources(self.number("in_channels"))?;
         for segment in [3, u32::MAX / 2] {
             let plan = move |offsets: &[u32], features: usize, outputs: usize, caps: &Capabilities| ReducePlan {
@@ -459,8 +497,12 @@ impl Case {
         for (name, leaf) in leaves {
             compare(&format!("grad.param.{name}"), leaf, false)?;
         }
-        let forgotten: Vec<&String> =
-            self.tensors.0.keys().filter(|k| !k.starts_with("param.") && !compared.contains(k)).collect();
+        let forgotten: Vec<&String> = self
+            .tensors
+            .0
+            .keys()
+            .filter(|k| !k.starts_with("param.") && !k.starts_with("buffer.") && !compared.contains(k))
+            .collect();
         if forgotten.is_empty() { Ok(()) } else { Err(format!("not compared: {forgotten:?}")) }
     }
 

@@ -11,6 +11,7 @@ pub type ReadFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<u32>, BackendEr
 /// Kernels trust their arguments: that is why their methods are unsafe. [`Device`] has a checked method for each.
 pub trait Backend:
     Memory
+    + kernels::BlockKernels
     + kernels::CastKernels
     + kernels::ElementwiseKernels
     + kernels::GatKernels
@@ -21,6 +22,7 @@ pub trait Backend:
     + kernels::HeadKernels
     + kernels::LinearKernels
     + kernels::LossKernels
+    + kernels::NormKernels
     + kernels::OptimKernels
     + kernels::ReduceKernels
     + kernels::RowKernels

@@ -1,6 +1,7 @@
 //! The kernels as an application calls them: shapes and devices are checked, then the backend is trusted.
 
 mod attention;
+mod blocks;
 mod cast;
 mod elementwise;
 mod gat;
@@ -11,6 +12,7 @@ mod gine;
 mod heads;
 mod linear;
 mod loss;
+mod norm;
 mod optim;
 mod reduce;
 mod rows;

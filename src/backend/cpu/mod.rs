@@ -4,6 +4,7 @@
 //! Work is cut by rows and every row is summed in edge order by one thread, so the bits do not depend on the number of threads.
 
 mod attention;
+mod blocks;
 mod cast;
 mod elementwise;
 mod gat;
@@ -14,6 +15,7 @@ mod gine;
 mod heads;
 mod linear;
 mod loss;
+mod norm;
 mod optim;
 mod reduce;
 mod rows;

@@ -3,6 +3,7 @@
 //! Shapes are written `[rows, cols]`; `i` is a destination, `j` a source, `k` an edge in edge order. All sums run in 32-bit floats in an
 //! order that depends on nothing but the shapes and the plan, so that two runs on one device give the same bits.
 
+mod blocks;
 mod cast;
 mod elementwise;
 mod gat;
@@ -13,6 +14,7 @@ mod gine;
 mod heads;
 mod linear;
 mod loss;
+mod norm;
 mod optim;
 mod random;
 mod reduce;
@@ -22,6 +24,7 @@ mod softmax;
 mod spmm;
 mod transformer;
 
+pub use blocks::{BlockCopy, BlockKernels};
 pub use cast::CastKernels;
 pub use elementwise::{ElementwiseKernels, Unary};
 pub use gat::{Gat, GatBackward, GatKernels};
@@ -32,6 +35,7 @@ pub use gine::{GineBackward, GineForward, GineKernels};
 pub use heads::HeadKernels;
 pub use linear::{Gemm, LinearKernels};
 pub use loss::LossKernels;
+pub use norm::{ColumnNorm, ColumnNormBackward, NormKernels, OwnMoments, RowNorm, RowNormBackward};
 pub use optim::{AdamUpdate, LossScale, OptimKernels, ScaleUpdate};
 pub(crate) use random::DropoutKey;
 pub use random::{DropoutMask, StepData, dropout_keeps, dropout_threshold};
@@ -45,6 +49,8 @@ pub use transformer::{Attention, TransformerBackward, TransformerForward, Transf
 /// The families whose kernels compute with features, which may be stored in halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
+    /// [`BlockKernels`].
+    Blocks,
     /// [`ElementwiseKernels`].
     Elementwise,
     /// [`GatKernels`].
@@ -61,6 +67,8 @@ pub enum Family {
     Heads,
     /// [`LinearKernels`].
     Linear,
+    /// [`NormKernels`].
+    Norm,
     /// [`ReduceKernels`].
     Reduce,
     /// [`RowKernels`].

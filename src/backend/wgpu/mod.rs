@@ -6,6 +6,7 @@
 
 mod adapter;
 mod attention;
+mod blocks;
 mod cast;
 mod elementwise;
 mod errors;
@@ -18,6 +19,7 @@ mod graph;
 mod heads;
 mod linear;
 mod loss;
+mod norm;
 mod optim;
 mod recorder;
 mod reduce;

@@ -6,7 +6,7 @@ use super::{
 use crate::backend::{BackendError, Indices, Tensor, kernels::RowKernels};
 
 /// Threads that share a row, as in the shader.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 impl RowKernels for WgpuBackend {
     unsafe fn row_dot(
@@ -47,7 +47,8 @@ impl RowKernels for WgpuBackend {
 }
 
 impl WgpuBackend {
-    fn by_rows<'a>(
+    /// A function of each row of `x`, in ranges of rows that fit a binding.
+    pub(super) fn by_rows<'a>(
         &self,
         kernel: Kernel,
         x: &Tensor,

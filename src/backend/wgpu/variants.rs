@@ -14,6 +14,11 @@ pub(super) enum Kernel {
     AttentionNodes,
     AttentionWeights,
     BinaryCrossEntropy,
+    BlockCopy,
+    BlockMerge,
+    BlockSpread,
+    ColumnNorm,
+    ColumnNormGrad,
     Cast,
     ColumnSums,
     Combine,
@@ -56,6 +61,8 @@ pub(super) enum Kernel {
     ReduceForward,
     ReduceMerge,
     RowDot,
+    RowNorm,
+    RowNormGrad,
     ScaleAdd,
     Scatter,
     Sddmm,
@@ -193,8 +200,13 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::AttentionNodes, "attention", Some("NODES"), &[]),
     spec(Kernel::AttentionWeights, "attention", Some("WEIGHTS"), &[Flag::Edges, Flag::Dropout]),
     spec(Kernel::BinaryCrossEntropy, "loss", Some("BINARY_CROSS_ENTROPY"), &[]),
+    spec(Kernel::BlockCopy, "blocks", Some("COPY"), &[]),
+    spec(Kernel::BlockMerge, "blocks", Some("MERGE"), &[Flag::WithY]),
+    spec(Kernel::BlockSpread, "blocks", Some("SPREAD"), &[Flag::WithY]),
+    spec(Kernel::ColumnNorm, "norm", Some("COLUMNS"), &[Flag::Weighted]),
+    spec(Kernel::ColumnNormGrad, "norm", Some("COLUMNS_GRAD"), &[Flag::Weighted, Flag::Sums]),
+    spec(Kernel::ColumnSums, "linear", Some("COLUMN_SUMS"), &[Flag::Accumulate, Flag::Squares, Flag::Weighted]),
     spec(Kernel::Cast, "cast", None, &[Flag::Bf16, Flag::Narrow, Flag::Scalar]),
-    spec(Kernel::ColumnSums, "linear", Some("COLUMN_SUMS"), &[Flag::Accumulate]),
     spec(Kernel::Combine, "elementwise", Some("COMBINE"), &[Flag::Half, Flag::WithY]),
     spec(Kernel::Copy, "gather", Some("COPY"), &[Flag::Scalar]),
     spec(Kernel::CrossEntropy, "loss", Some("CROSS_ENTROPY"), &[]),
@@ -243,6 +255,8 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::ReduceForward, "reduce", Some("FORWARD"), REDUCE),
     spec(Kernel::ReduceMerge, "reduce", Some("MERGE"), REDUCE_MERGE),
     spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor]),
+    spec(Kernel::RowNorm, "norm", Some("ROWS"), &[Flag::Weighted]),
+    spec(Kernel::RowNormGrad, "norm", Some("ROWS_GRAD"), &[Flag::Weighted, Flag::Keep]),
     spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::Half, Flag::WithY]),
     spec(Kernel::Scatter, "gather", Some("SCATTER"), &[Flag::Scalar]),
     spec(Kernel::Sddmm, "sddmm", None, &[Flag::RowScale, Flag::ColumnScale, Flag::Accumulate]),
@@ -402,13 +416,14 @@ impl Variant {
         let scaled_apart = self.kernel != Kernel::SpmmMerge && self.has(Flag::Segmented) && self.has(Flag::RowScale);
         let positions_unused = self.has(Flag::Permuted) && !self.has(Flag::Weighted);
         let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
+        let two_sums = self.kernel == Kernel::ColumnSums && self.has(Flag::Squares) && self.has(Flag::Weighted);
         let both_transposed = self.has(Flag::TransposeA) && self.has(Flag::TransposeB);
         let of_no_attributes = self.kernel == Kernel::TransformerEdge && !self.has(Flag::Attributes);
         let of_edges = [Kernel::GatByWeight, Kernel::GatEdgeGrad, Kernel::Gatv2ByWeight, Kernel::Gatv2EdgeGrad];
         let edges_missing = of_edges.contains(&self.kernel) && !self.has(Flag::Edges);
         let half_column = self.has(Flag::Half) && self.has(Flag::Scalar);
         let incomplete = of_no_attributes || edges_missing || scaled_apart;
-        !(incomplete || half_column || positions_unused || biased_sum || both_transposed)
+        !(incomplete || half_column || positions_unused || biased_sum || both_transposed || two_sums)
             && (self.spec().file != "reduce" || self.reduces())
     }
 
