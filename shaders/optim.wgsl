@@ -1,6 +1,6 @@
 // Parameter updates; see src/backend/kernels/optim.rs for the formulas.
 //
-// ADAM: one step of Adam or AdamW (DECOUPLED) for one parameter, one number a thread; 28 bytes a number. SCALED: the
+// ADAM: one step of Adam or AdamW (DECOUPLED) for one parameter, one number a thread; 28 bytes a number, g, w, m, v [entries]. SCALED: the
 // gradient was computed with a scaled loss.
 // OVERFLOW: looks for numbers that are not finite, one a thread; 4 bytes a number.
 // SCALE: one thread decides about the step and the next scale.

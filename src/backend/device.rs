@@ -106,6 +106,9 @@ pub struct DeviceInfo {
     pub kind: DeviceKind,
     /// The interface and driver, with version.
     pub driver: String,
+    /// The smallest and the largest number of threads that run in step and exchange values; `None` where there are no
+    /// such subgroups.
+    pub subgroup_sizes: Option<[u32; 2]>,
 }
 
 /// Memory in use on a device, in bytes.

@@ -55,6 +55,7 @@ impl CpuBackend {
                 name: format!("{} ({threads} threads)", std::env::consts::ARCH),
                 kind: DeviceKind::Cpu,
                 driver: "plain Rust".into(),
+                subgroup_sizes: None,
             },
             capabilities: Capabilities {
                 max_binding_bytes: isize::MAX as u64,

@@ -5,23 +5,30 @@
 //! the order of one stream, which is why memory can change hands while its last use is still only enqueued.
 
 mod blas;
+mod blocks;
 mod cast;
 mod compile;
 mod driver;
 mod elementwise;
 #[cfg(feature = "cuda-emulation")]
 mod emulation;
+mod gate;
 mod gather;
 mod gine;
 mod graph;
+mod heads;
 mod linear;
+mod norm;
 mod optim;
 mod pending;
 mod reduce;
 mod rows;
 mod runtime;
+mod sddmm;
+mod softmax;
 mod source;
 mod spmm;
+mod transformer;
 
 use std::sync::Arc;
 
@@ -125,6 +132,7 @@ impl CudaBackend {
             name: context.name().map_err(unavailable)?,
             kind: DeviceKind::DiscreteGpu,
             driver: format!("CUDA {}.{}, {architecture}", version / 1000, version % 1000 / 10),
+            subgroup_sizes: Some([32, 32]),
         };
         let capabilities = Capabilities {
             max_binding_bytes: memory as u64,
@@ -221,15 +229,22 @@ pub fn devices() -> Result<Vec<DeviceInfo>, BackendError> {
 /// Every module that the host may ask for.
 fn modules() -> Vec<Module> {
     [
+        blocks::modules(),
         cast::modules(),
         elementwise::modules(),
+        gate::modules(),
         gather::modules(),
         gine::modules(),
+        heads::modules(),
         linear::modules(),
+        norm::modules(),
         optim::modules(),
         reduce::modules(),
         rows::modules(),
+        sddmm::modules(),
+        softmax::modules(),
         spmm::modules(),
+        transformer::modules(),
     ]
     .concat()
 }

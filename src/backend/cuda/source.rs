@@ -7,15 +7,23 @@ const FILES: &[(&str, &str)] = &[
     ("common.cuh", include_str!("../../../cuda/common.cuh")),
     ("graph.cuh", include_str!("../../../cuda/graph.cuh")),
     ("random.cuh", include_str!("../../../cuda/random.cuh")),
+    ("attention.cuh", include_str!("../../../cuda/attention.cuh")),
+    ("blocks.cu", include_str!("../../../cuda/blocks.cu")),
     ("cast.cu", include_str!("../../../cuda/cast.cu")),
     ("elementwise.cu", include_str!("../../../cuda/elementwise.cu")),
+    ("gate.cu", include_str!("../../../cuda/gate.cu")),
     ("gather.cu", include_str!("../../../cuda/gather.cu")),
     ("gine.cu", include_str!("../../../cuda/gine.cu")),
+    ("heads.cu", include_str!("../../../cuda/heads.cu")),
     ("linear.cu", include_str!("../../../cuda/linear.cu")),
+    ("norm.cu", include_str!("../../../cuda/norm.cu")),
     ("optim.cu", include_str!("../../../cuda/optim.cu")),
     ("reduce.cu", include_str!("../../../cuda/reduce.cu")),
     ("rows.cu", include_str!("../../../cuda/rows.cu")),
+    ("sddmm.cu", include_str!("../../../cuda/sddmm.cu")),
+    ("softmax.cu", include_str!("../../../cuda/softmax.cu")),
     ("spmm.cu", include_str!("../../../cuda/spmm.cu")),
+    ("transformer.cu", include_str!("../../../cuda/transformer.cu")),
 ];
 
 /// A source file with the numbers it is compiled with.

@@ -1,7 +1,7 @@
 use super::{
     WgpuBackend,
-    rows::LANES,
     slices::row_slices,
+    subgroups::ROW_LANES,
     variants::{Flag, Kernel, Variant},
 };
 use crate::backend::{
@@ -51,7 +51,7 @@ impl NormKernels for WgpuBackend {
 
     unsafe fn row_norm(&self, args: &RowNorm<'_>) -> Result<(), BackendError> {
         let [weight, bias] = args.affine.map_or([None; 2], |affine| affine.map(Some));
-        self.by_rows(Kernel::RowNorm, args.x, LANES, |mut d, first, rows| {
+        self.by_rows(Kernel::RowNorm, args.x, ROW_LANES, |mut d, first, rows| {
             if let Some(bias) = bias {
                 d = d.tensor("bias", bias);
             }
@@ -63,7 +63,7 @@ impl NormKernels for WgpuBackend {
     }
 
     unsafe fn row_norm_grad(&self, args: &RowNormBackward<'_>) -> Result<(), BackendError> {
-        self.by_rows(Kernel::RowNormGrad, args.x, LANES, |d, first, rows| {
+        self.by_rows(Kernel::RowNormGrad, args.x, ROW_LANES, |d, first, rows| {
             d.maybe_rows(Flag::Weighted, "weight", args.weight, 0, 1)
                 .maybe_rows(Flag::Keep, "scaled", args.scaled, first, rows)
                 .float("epsilon", args.epsilon)

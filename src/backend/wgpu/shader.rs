@@ -51,6 +51,7 @@ const FILES: &[(&str, &str)] = &[
     ("sddmm", include_str!("../../../shaders/sddmm.wgsl")),
     ("softmax", include_str!("../../../shaders/softmax.wgsl")),
     ("spmm", include_str!("../../../shaders/spmm.wgsl")),
+    ("subgroups", include_str!("../../../shaders/subgroups.wgsl")),
     ("transformer", include_str!("../../../shaders/transformer.wgsl")),
 ];
 

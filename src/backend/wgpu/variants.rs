@@ -69,6 +69,7 @@ pub(super) enum Kernel {
     SpmmFeature,
     SpmmMerge,
     SpmmNeighbour,
+    SubgroupProbe,
     TransformerEdge,
     TransformerForward,
     TransformerMerge,
@@ -117,6 +118,7 @@ pub(super) enum Flag {
     Slope,
     Softmax,
     Squares,
+    Subgroups,
     Sums,
     Tanh,
     TransposeA,
@@ -151,6 +153,16 @@ const FUNCTIONS: &[Flag] =
     &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::Inverse, Flag::InverseSqrt];
 const SPMM: &[Flag] =
     &[Flag::Half, Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
+const SPMM_NEIGHBOUR: &[Flag] = &[
+    Flag::Half,
+    Flag::Scalar,
+    Flag::Permuted,
+    Flag::Weighted,
+    Flag::ColumnScale,
+    Flag::RowScale,
+    Flag::Segmented,
+    Flag::Subgroups,
+];
 const REDUCE: &[Flag] = &[
     Flag::Sums,
     Flag::Squares,
@@ -178,8 +190,8 @@ const REDUCE_BACKWARD: &[Flag] = &[
     Flag::Slope,
 ];
 
-const TRANSFORMER: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout];
-const ATTENTION: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Dropout];
+const TRANSFORMER: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Subgroups];
+const ATTENTION: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Dropout, Flag::Subgroups];
 
 const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, flags: &'static [Flag]) -> Spec {
     Spec { kernel, file, part, flags, one_of: &[], constant: None }
@@ -197,7 +209,7 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::Adam, "optim", Some("ADAM"), &[Flag::Decoupled, Flag::Scaled]),
     spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
     spec(Kernel::AttentionMerge, "attention", Some("MERGE"), &[]),
-    spec(Kernel::AttentionNodes, "attention", Some("NODES"), &[]),
+    spec(Kernel::AttentionNodes, "attention", Some("NODES"), &[Flag::Subgroups]),
     spec(Kernel::AttentionWeights, "attention", Some("WEIGHTS"), &[Flag::Edges, Flag::Dropout]),
     spec(Kernel::BinaryCrossEntropy, "loss", Some("BINARY_CROSS_ENTROPY"), &[]),
     spec(Kernel::BlockCopy, "blocks", Some("COPY"), &[]),
@@ -212,17 +224,17 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::CrossEntropy, "loss", Some("CROSS_ENTROPY"), &[]),
     spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[Flag::Half]),
     spec(Kernel::DropoutSparse, "elementwise", Some("DROPOUT_SPARSE"), &[]),
-    spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[]),
-    spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[]),
+    spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[Flag::Subgroups]),
+    spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[Flag::Subgroups]),
     spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
     spec(Kernel::FindOverflow, "optim", Some("OVERFLOW"), &[]),
     spec(Kernel::GatByDestination, "gat", Some("BY_DESTINATION"), ATTENTION),
     spec(Kernel::GatBySource, "gat", Some("BY_SOURCE"), ATTENTION),
     spec(Kernel::GatByWeight, "gat", Some("BY_WEIGHT"), ATTENTION),
     spec(Kernel::GatEdgeGrad, "gat", Some("EDGE_GRAD"), ATTENTION),
-    spec(Kernel::GatForward, "gat", Some("FORWARD"), ATTENTION),
-    spec(Kernel::Gate, "gate", Some("FORWARD"), &[]),
-    spec(Kernel::GateGrad, "gate", Some("BACKWARD"), &[]),
+    spec(Kernel::GatForward, "gat", Some("FORWARD"), ATTENTION.split_at(3).0),
+    spec(Kernel::Gate, "gate", Some("FORWARD"), &[Flag::Subgroups]),
+    spec(Kernel::GateGrad, "gate", Some("BACKWARD"), &[Flag::Subgroups]),
     spec(Kernel::GateWeight, "gate", Some("WEIGHT"), &[]),
     spec(Kernel::Gather, "gather", Some("GATHER"), &[Flag::Scalar]),
     spec(Kernel::Gatv2ByDestination, "gatv2", Some("BY_DESTINATION"), ATTENTION),
@@ -246,27 +258,32 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::HeadFold, "heads", Some("FOLD"), &[]),
     spec(Kernel::HeadMean, "heads", Some("MEAN"), &[]),
     spec(Kernel::HeadSpread, "heads", Some("SPREAD"), &[]),
-    spec(Kernel::L2, "rows", Some("L2"), &[]),
-    spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[]),
+    spec(Kernel::L2, "rows", Some("L2"), &[Flag::Subgroups]),
+    spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[Flag::Subgroups]),
     spec(Kernel::MergeSplits, "linear", Some("MERGE_SPLITS"), &[Flag::Bias, Flag::Accumulate]),
     spec(Kernel::Mul, "elementwise", Some("MUL"), &[Flag::Half]),
     spec(Kernel::ReduceBackward, "reduce", Some("BACKWARD"), REDUCE_BACKWARD),
     spec(Kernel::ReduceCoefficients, "reduce", Some("COEFFICIENTS"), REDUCE_COEFFICIENTS),
     spec(Kernel::ReduceForward, "reduce", Some("FORWARD"), REDUCE),
     spec(Kernel::ReduceMerge, "reduce", Some("MERGE"), REDUCE_MERGE),
-    spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor]),
+    spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor, Flag::Subgroups]),
     spec(Kernel::RowNorm, "norm", Some("ROWS"), &[Flag::Weighted]),
     spec(Kernel::RowNormGrad, "norm", Some("ROWS_GRAD"), &[Flag::Weighted, Flag::Keep]),
     spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::Half, Flag::WithY]),
     spec(Kernel::Scatter, "gather", Some("SCATTER"), &[Flag::Scalar]),
-    spec(Kernel::Sddmm, "sddmm", None, &[Flag::RowScale, Flag::ColumnScale, Flag::Accumulate]),
+    spec(Kernel::Sddmm, "sddmm", None, &[Flag::RowScale, Flag::ColumnScale, Flag::Accumulate, Flag::Subgroups]),
     spec(Kernel::SpmmFeature, "spmm", Some("FEATURE_PARALLEL"), SPMM),
     spec(Kernel::SpmmMerge, "spmm", Some("MERGE"), &[Flag::Half, Flag::Scalar, Flag::RowScale]),
-    spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM),
+    spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM_NEIGHBOUR),
+    Spec { one_of: &[Flag::Subgroups], ..spec(Kernel::SubgroupProbe, "subgroups", None, &[]) },
     attention(Kernel::TransformerEdge, "EDGE", TRANSFORMER),
-    attention(Kernel::TransformerForward, "FORWARD", &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented]),
+    attention(
+        Kernel::TransformerForward,
+        "FORWARD",
+        &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented, Flag::Subgroups],
+    ),
     spec(Kernel::TransformerMerge, "transformer", Some("MERGE"), &[Flag::Scalar]),
-    attention(Kernel::TransformerPack, "PACK", &[Flag::Scalar, Flag::Dropout]),
+    attention(Kernel::TransformerPack, "PACK", &[Flag::Scalar, Flag::Dropout, Flag::Subgroups]),
     attention(Kernel::TransformerQuery, "QUERY", TRANSFORMER),
     attention(Kernel::TransformerSource, "SOURCE", TRANSFORMER),
     spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
@@ -311,6 +328,7 @@ impl Flag {
             Self::Slope => "SLOPE",
             Self::Softmax => "SOFTMAX",
             Self::Squares => "SQUARES",
+            Self::Subgroups => "SUBGROUPS",
             Self::Sums => "SUMS",
             Self::Tanh => "TANH",
             Self::TransposeA => "TRANSPOSE_A",
@@ -344,6 +362,11 @@ impl Variant {
 
     pub(super) fn has(self, flag: Flag) -> bool {
         self.flags >> (flag as u32) & 1 == 1
+    }
+
+    /// Whether the kernel exists with `flag` and without.
+    pub(super) fn has_choice(self, flag: Flag) -> bool {
+        self.spec().flags.contains(&flag)
     }
 
     fn spec(self) -> &'static Spec {

@@ -1,0 +1,724 @@
+// Attention of graph transformers: with K = (k_j, e) and V = (v_j, e) for the edge of attributes e from j to i,
+// out_ih = sum of a m V, a the softmax of <q_ih, K> / sqrt(channels) over the edges into i, m the dropout's factor; and its gradients.
+//
+//   q, g, out, grad_q [num_dst, heads * (channels + attributes)] features; k, v, grad_k, grad_v [num_src, heads * channels]
+//   attr, grad_attr [edges, attributes] floats; logsumexp [num_dst, heads] floats
+//   numbers [num_dst, heads] pairs for the gradients: logsumexp in units of log 2, and <g_ih, out_ih>
+//   partials [num_segments, heads, head_chunks * CHUNK] floats: sums of the segments of heavy rows, merged in order (two such arrays
+//   by source); statistics [num_segments, heads] pairs: the softmax of each
+//
+// `lanes` threads have a task, all of its heads that fit: a head lies over LANES of them, each with CHUNKS chunks of 16 bytes, the
+// channels first, then the attributes. Heads that do not fit are passes of the grid, one after the other, so that each gathers from
+// a slice of the matrices that the cache holds longer. UNROLL edges are in flight; the columns of the next ones are read meanwhile.
+// Consecutive rows share a block, so that columns which they have in common are read once through L1.
+// WIDE: heads of more channels than a warp has registers for. A pass is a part of a head's channels, scores are computed from all
+// of them, once for each part.
+//
+// Bytes an edge, F = heads * channels: forward 4 + 2 F, by destination 4 + 2 F, by source 4 + 2 F + 8 heads; attributes on top of each,
+// as often as there are passes. Sources: "Masked Label Prediction" (Shi et al., IJCAI 2021); softmax kept per node after "On Efficient
+// Scaling of GNNs via IO-Aware Layers Implementations" (ICML 2026) and "Online normalizer calculation for softmax" (Milakov, Gimelshein, 2018).
+//
+// GENERAL: 1 if there are attributes or heads do not start at multiples of 16 bytes; WIDE; THREADS, LANES, CHUNKS, UNROLL.
+#include "attention.cuh"
+
+struct TransformerArgs {
+    Graph graph;
+    const feature* q;
+    const feature* k;
+    const feature* v;
+    const float* attr;
+    const feature* g;
+    feature* out;
+    float* logsumexp;
+    feature* grad_q;
+    feature* grad_k;
+    feature* grad_v;
+    float* grad_attr;
+    float2* numbers;
+    float* partials;
+    float* second_partials;
+    float2* statistics;
+    Dropout dropout;
+    u32 wide_bytes;  // from a row of q to the next
+    u32 node_bytes;  // of k
+    u32 attr_bytes;
+    u32 logsumexp_stride;
+    u32 heads;
+    u32 channels;
+    u32 attributes;
+    u32 node_chunks;  // chunks of a head's channels
+    u32 head_chunks;  // the same with the attributes'
+    u32 lanes;
+    u32 blocks_a_pass;
+    u32 first_pass;
+    u32 wide_aligned;  // whether a head's chunks start at multiples of 16 bytes, in q and in k
+    u32 node_aligned;
+    float factor;      // 1 / sqrt(channels)
+    u32 padding;
+};
+
+#define SHARES Shares<UNROLL, LANES>
+// Chunks that a task's lanes hold of a head.
+#define PART_CHUNKS (LANES * CHUNKS)
+
+// A chunk of a head: where it starts, and how many of its numbers there are.
+struct Slot {
+    u32 wide;  // in a row of q
+    u32 node;  // in a row of k, or of the attributes
+    u32 count;
+    bool attribute;
+};
+
+__device__ __forceinline__ Slot slot_of(const TransformerArgs& p, u32 head, u32 chunk) {
+    Slot slot;
+#if GENERAL
+    slot.attribute = chunk >= p.node_chunks;
+    const u32 first = slot.attribute ? (chunk - p.node_chunks) * CHUNK : chunk * CHUNK;
+    const u32 all = slot.attribute ? p.attributes : p.channels;
+    slot.wide = head * (p.channels + p.attributes) + (slot.attribute ? p.channels : 0) + first;
+    slot.node = slot.attribute ? first : head * p.channels + first;
+    slot.count = head < p.heads && chunk < p.head_chunks ? min(all - first, (u32)CHUNK) : 0;
+#else
+    slot.attribute = false;
+    slot.count = head < p.heads && chunk < p.node_chunks ? CHUNK : 0;
+    slot.wide = (head * p.node_chunks + chunk) * CHUNK;
+    slot.node = slot.wide;
+#endif
+    return slot;
+}
+
+__device__ __forceinline__ const feature* row_of(const feature* matrix, u32 row, u32 bytes) {
+    return (const feature*)((const char*)matrix + (u64)row * bytes);
+}
+
+// A chunk of a row; 0 past the channels.
+__device__ __forceinline__ Chunk load_slot(const feature* at, u32 count, bool aligned) {
+#if GENERAL
+    if (!aligned) {
+        return load_part(at, count);
+    }
+    Chunk chunk = chunk_of(0.0f);
+    if (count > 0) {
+        chunk = load_chunk(at);
+    }
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        chunk.v[c] = c < count ? chunk.v[c] : 0.0f;
+    }
+    return chunk;
+#else
+    return count > 0 ? load_chunk(at) : chunk_of(0.0f);
+#endif
+}
+
+__device__ __forceinline__ void store_slot(feature* at, const Chunk& chunk, u32 count, bool aligned) {
+    if (aligned && count == CHUNK) {
+        store_chunk(at, chunk);
+    } else {
+        store_part(at, chunk, count);
+    }
+}
+
+__device__ __forceinline__ Chunk load_wide(const TransformerArgs& p, const feature* matrix, u32 row, const Slot& slot) {
+    return load_slot(row_of(matrix, row, p.wide_bytes) + slot.wide, slot.count, p.wide_aligned);
+}
+
+__device__ __forceinline__ Chunk load_attributes(const TransformerArgs& p, u32 position, const Slot& slot) {
+    const float* at = (const float*)((const char*)p.attr + (u64)position * p.attr_bytes) + slot.node;
+    Chunk chunk;
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        chunk.v[c] = c < slot.count ? at[c] : 0.0f;
+    }
+    return chunk;
+}
+
+// Of a key or value: the chunk of the source's row, or of the attributes of the edge at `position` of edge order.
+__device__ __forceinline__ Chunk load_message(const TransformerArgs& p, const feature* matrix, u32 row, u32 position, const Slot& slot) {
+#if GENERAL
+    if (slot.attribute) {
+        return load_attributes(p, position, slot);
+    }
+#endif
+    return load_slot(row_of(matrix, row, p.node_bytes) + slot.node, slot.count, p.node_aligned);
+}
+
+__device__ __forceinline__ Chunk scaled(const Chunk& chunk, float factor) {
+    Chunk result;
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        result.v[c] = factor * chunk.v[c];
+    }
+    return result;
+}
+
+// What a thread works on.
+struct Work {
+    Task task;
+    Slot slots[CHUNKS];
+    u32 count;  // edges
+    u32 most;   // edges of the longest task of the warp, whose lanes stay together
+    u32 lane;   // of the head
+    u32 head;
+    u32 first_chunk;  // of the head's, that the task holds
+    bool mine;        // whether there is anything to store
+};
+
+__device__ __forceinline__ Work find_work(const TransformerArgs& p) {
+    Work work;
+    const u32 pass = blockIdx.x / p.blocks_a_pass;
+    const u32 block = blockIdx.x - pass * p.blocks_a_pass;
+    const u32 group_lane = threadIdx.x & (p.lanes - 1);
+    work.lane = threadIdx.x % LANES;
+#if WIDE
+    const u32 parts = (p.head_chunks + PART_CHUNKS - 1) / PART_CHUNKS;
+    work.head = (p.first_pass + pass) / parts;
+    work.first_chunk = (p.first_pass + pass) % parts * PART_CHUNKS;
+#else
+    work.head = ((p.first_pass + pass) * p.lanes + group_lane) / LANES;
+    work.first_chunk = 0;
+#endif
+    const bool found = find_group_task(p.graph, block * (THREADS / p.lanes) + threadIdx.x / p.lanes, work.task);
+    work.mine = found && work.head < p.heads;
+    work.count = work.task.last - work.task.first;
+    work.most = most_of_groups(work.count, p.lanes);
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        work.slots[r] = slot_of(p, work.head, work.first_chunk + work.lane + r * LANES);
+#if !GENERAL
+        // Lanes past a head's channels would rather read what another one reads than ask whether they may.
+        if (CHUNKS == 1 && work.slots[r].count == 0) {
+            const u32 some = work.head < p.heads ? work.head : 0;
+            work.slots[r].wide = work.slots[r].node = some * p.node_chunks * CHUNK;
+        }
+#endif
+    }
+    return work;
+}
+
+// Whether a gathered chunk is read: as said above, with one chunk a lane it always is.
+__device__ __forceinline__ Slot gathered(const Slot& slot) {
+    Slot copy = slot;
+#if !GENERAL
+    if (CHUNKS == 1) {
+        copy.count = CHUNK;
+    }
+#endif
+    return copy;
+}
+
+// Columns of the edges in flight, and where they stand in edge order.
+struct Edges {
+    u32 columns[UNROLL];
+    u32 positions[UNROLL];
+};
+
+__device__ __forceinline__ Edges find_edges(const TransformerArgs& p, const Work& work, u32 step) {
+    Edges edges;
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+        const u32 edge = edge_at(work.task, step + u);
+        edges.columns[u] = p.graph.columns[edge];
+#if GENERAL
+        edges.positions[u] = p.graph.positions && p.attr ? p.graph.positions[edge] : edge;
+#else
+        edges.positions[u] = edge;
+#endif
+    }
+    return edges;
+}
+
+// Whether dropout keeps the edge at `step`.
+__device__ __forceinline__ bool is_kept(const TransformerArgs& p, DropoutKey key, const Work& work, u32 step) {
+    const u32 row = mix(key.row ^ p.graph.edge_ids[edge_at(work.task, step)]);
+    return dropout_factor(p.dropout, key, row, work.head) != 0.0f;
+}
+
+__device__ __forceinline__ DropoutKey key_of(const TransformerArgs& p) {
+    DropoutKey none = {0, 0};
+    return p.dropout.state ? dropout_key(p.dropout) : none;
+}
+
+#if WIDE
+// This lane's share of <q_i, K> and, where `values`, of <g_i, V>, over all chunks of the head.
+__device__ __forceinline__ float2 products(const TransformerArgs& p, const Work& work, u32 i, u32 j, u32 position, bool values) {
+    float2 sums = make_float2(0.0f, 0.0f);
+    for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
+        const Slot slot = slot_of(p, work.head, chunk);
+        sums.x += dot(load_wide(p, p.q, i, slot), load_message(p, p.k, j, position, slot));
+        if (values) {
+            sums.y += dot(load_wide(p, p.g, i, slot), load_message(p, p.v, j, position, slot));
+        }
+    }
+    return sums;
+}
+#endif
+
+// The place of a head's chunk among the sums of segments.
+__device__ __forceinline__ u64 partial_at(const TransformerArgs& p, u32 segment, u32 head, u32 chunk) {
+    return (((u64)segment * p.heads + head) * p.head_chunks + chunk) * CHUNK;
+}
+
+KERNEL(transformer_forward, TransformerArgs, THREADS) {
+    const Work work = find_work(p);
+    const Task& task = work.task;
+    const float log2_factor = p.factor * LOG2_E;
+    Chunk query[CHUNKS];
+    Chunk sum[CHUNKS];
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        query[r] = WIDE ? chunk_of(0.0f) : scaled(load_wide(p, p.q, task.row, work.slots[r]), log2_factor);
+        sum[r] = chunk_of(0.0f);
+    }
+    const DropoutKey key = key_of(p);
+    Softmax softmax = no_edges();
+    if (work.most > 0) {
+        Edges edges = find_edges(p, work, 0);
+        for (u32 step = 0; step < work.most; step += UNROLL) {
+            Chunk values[UNROLL][CHUNKS];
+            float scores[UNROLL];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                scores[u] = 0.0f;
+#if WIDE
+                scores[u] = log2_factor * products(p, work, task.row, edges.columns[u], edges.positions[u], false).x;
+#endif
+            }
+#if !WIDE
+            Chunk keys[UNROLL][CHUNKS];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    keys[u][r] = load_message(p, p.k, edges.columns[u], edges.positions[u], gathered(work.slots[r]));
+                }
+            }
+#endif
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    values[u][r] = load_message(p, p.v, edges.columns[u], edges.positions[u], gathered(work.slots[r]));
+                }
+            }
+            edges = find_edges(p, work, step + UNROLL);
+#if !WIDE
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    scores[u] += dot(query[r], keys[u][r]);
+                }
+            }
+#endif
+            sum_shares<UNROLL, LANES>(scores);
+            float shares[SHARES::OWN];
+#pragma unroll
+            for (int o = 0; o < SHARES::OWN; o++) {
+                shares[o] = step + edge_of_share<UNROLL, LANES>(o) < work.count ? scores[o] : MINUS_INFINITY;
+            }
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                scores[u] = from_share<UNROLL, LANES>(shares, u);
+            }
+            const float decay = take_scores(softmax, scores);
+            if (p.dropout.state) {
+                Votes<UNROLL, LANES> kept;
+#pragma unroll
+                for (int o = 0; o < SHARES::OWN; o++) {
+                    const bool mine = is_kept(p, key, work, step + edge_of_share<UNROLL, LANES>(o));
+                    kept.bits[o] = __ballot_sync(FULL_WARP, mine);
+                }
+#pragma unroll
+                for (int u = 0; u < UNROLL; u++) {
+                    scores[u] = in_share<UNROLL, LANES>(kept, u) ? scores[u] : 0.0f;
+                }
+            }
+#pragma unroll
+            for (int r = 0; r < CHUNKS; r++) {
+                sum[r] = scaled(sum[r], decay);
+#pragma unroll
+                for (int u = 0; u < UNROLL; u++) {
+                    add_scaled(sum[r], scores[u], values[u][r]);
+                }
+            }
+        }
+    }
+    if (!work.mine) {
+        return;
+    }
+    const bool any = work.count > 0;
+    const bool first = work.lane == 0 && work.first_chunk == 0;
+    if (task.partial != NO_EDGE) {
+#pragma unroll
+        for (int r = 0; r < CHUNKS; r++) {
+            if (work.slots[r].count > 0) {
+                const u32 chunk = work.first_chunk + work.lane + r * LANES;
+                store_floats(p.partials + partial_at(p, task.partial, work.head, chunk), sum[r]);
+            }
+        }
+        if (first) {
+            p.statistics[(u64)task.partial * p.heads + work.head] = make_float2(softmax.top, softmax.total);
+        }
+        return;
+    }
+    const float scale = any ? (p.dropout.state ? p.dropout.scale : 1.0f) / softmax.total : 0.0f;
+    feature* out = (feature*)row_of(p.out, task.row, p.wide_bytes);
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        const Slot& slot = work.slots[r];
+        if (slot.count > 0) {
+            store_slot(out + slot.wide, scaled(sum[r], scale), slot.count, p.wide_aligned);
+        }
+    }
+    if (first) {
+        p.logsumexp[(u64)task.row * p.logsumexp_stride + work.head] = logsumexp_of(softmax, any);
+    }
+}
+
+// A thread a chunk of a head of a heavy row: what a chunk belongs to.
+struct HeavyChunk {
+    const u32* heavy;
+    u32 head;
+    u32 chunk;
+};
+
+__device__ __forceinline__ bool find_heavy(const TransformerArgs& p, HeavyChunk& found) {
+    const u64 index = (u64)blockIdx.x * THREADS + threadIdx.x;
+    const u64 in_row = (u64)p.heads * p.head_chunks;
+    const u64 row = index / in_row;
+    const u32 place = (u32)(index - row * in_row);
+    found.heavy = p.graph.heavy + 4 * row;
+    found.head = place / p.head_chunks;
+    found.chunk = place - found.head * p.head_chunks;
+    return row < p.graph.num_heavy;
+}
+
+// Segments merge by their softmaxes.
+KERNEL(transformer_merge, TransformerArgs, THREADS) {
+    HeavyChunk at;
+    if (!find_heavy(p, at)) {
+        return;
+    }
+    Softmax softmax = no_edges();
+    Chunk sum = chunk_of(0.0f);
+    for (u32 s = at.heavy[1]; s < at.heavy[2]; s++) {
+        const float2 seen = p.statistics[(u64)s * p.heads + at.head];
+        const float top = fmaxf(softmax.top, seen.x);
+        const float decay = exp2_fast(softmax.top - top);
+        const float weight = exp2_fast(seen.x - top);
+        softmax.top = top;
+        softmax.total = fmaf(weight, seen.y, softmax.total * decay);
+        sum = scaled(sum, decay);
+        add_scaled(sum, weight, load_floats(p.partials + partial_at(p, s, at.head, at.chunk)));
+    }
+    const u32 row = at.heavy[0];
+    const Slot slot = slot_of(p, at.head, at.chunk);
+    const float scale = (p.dropout.state ? p.dropout.scale : 1.0f) / softmax.total;
+    store_slot((feature*)row_of(p.out, row, p.wide_bytes) + slot.wide, scaled(sum, scale), slot.count, p.wide_aligned);
+    if (at.chunk == 0) {
+        p.logsumexp[(u64)row * p.logsumexp_stride + at.head] = logsumexp_of(softmax, true);
+    }
+}
+
+// Adds to the gradient of attributes what the heads of this pass give for an edge: `by_score` q + `by_value` g.
+__device__ __forceinline__ void add_attributes(
+    const TransformerArgs& p, const Work& work, u32 step, float by_score, float by_value, const Chunk (&query)[CHUNKS], const Chunk (&g)[CHUNKS]
+) {
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        const Slot& slot = work.slots[r];
+        Chunk sum = chunk_of(0.0f);
+        if (slot.attribute && work.head < p.heads) {
+            add_scaled(sum, by_score, query[r]);
+            add_scaled(sum, by_value, g[r]);
+        }
+        // Over the heads of the task.
+        for (u32 distance = LANES; distance < p.lanes; distance *= 2) {
+#pragma unroll
+            for (int c = 0; c < CHUNK; c++) {
+                sum.v[c] += __shfl_xor_sync(FULL_WARP, sum.v[c], distance);
+            }
+        }
+        if (slot.attribute && step < work.count && (threadIdx.x & (p.lanes - 1)) < LANES) {
+            float* at = (float*)((char*)p.grad_attr + (u64)(work.task.first + step) * p.attr_bytes) + slot.node;
+#pragma unroll
+            for (int c = 0; c < CHUNK; c++) {
+                if (c < slot.count) {
+                    at[c] = work.head == 0 ? sum.v[c] : at[c] + sum.v[c];
+                }
+            }
+        }
+    }
+}
+
+// grad_q_i = sum over the edges into i of d K / sqrt(channels), d = a (m <g_i, V> - <g_i, out_i>); attributes' gradients as they go by.
+KERNEL(transformer_by_destination, TransformerArgs, THREADS) {
+    const Work work = find_work(p);
+    const Task& task = work.task;
+    const float log2_factor = p.factor * LOG2_E;
+    Chunk query[CHUNKS];
+    Chunk g[CHUNKS];
+    Chunk sum[CHUNKS];
+    float delta = 0.0f;
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        query[r] = scaled(load_wide(p, p.q, task.row, work.slots[r]), log2_factor);
+        g[r] = load_wide(p, p.g, task.row, work.slots[r]);
+        sum[r] = chunk_of(0.0f);
+#if !WIDE
+        delta += dot(g[r], load_wide(p, p.out, task.row, work.slots[r]));
+#endif
+    }
+#if WIDE
+    for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
+        const Slot slot = slot_of(p, work.head, chunk);
+        delta += dot(load_wide(p, p.g, task.row, slot), load_wide(p, p.out, task.row, slot));
+    }
+#endif
+    delta = sum_over_lanes(delta, LANES);
+    const float logsumexp = LOG2_E * p.logsumexp[(u64)task.row * p.logsumexp_stride + (work.head < p.heads ? work.head : 0)];
+    if (work.mine && work.lane == 0 && work.first_chunk == 0 && task.first == p.graph.offsets[task.row]) {
+        p.numbers[(u64)task.row * p.heads + work.head] = make_float2(logsumexp, delta);
+    }
+    const DropoutKey key = key_of(p);
+    if (work.most > 0) {
+        Edges edges = find_edges(p, work, 0);
+        for (u32 step = 0; step < work.most; step += UNROLL) {
+            Chunk keys[UNROLL][CHUNKS];
+            float scores[UNROLL];
+            float along[UNROLL];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                scores[u] = 0.0f;
+                along[u] = 0.0f;
+#if WIDE
+                const float2 both = products(p, work, task.row, edges.columns[u], edges.positions[u], true);
+                scores[u] = log2_factor * both.x;
+                along[u] = both.y;
+#endif
+            }
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    keys[u][r] = load_message(p, p.k, edges.columns[u], edges.positions[u], gathered(work.slots[r]));
+                }
+            }
+#if !WIDE
+            Chunk values[UNROLL][CHUNKS];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    values[u][r] = load_message(p, p.v, edges.columns[u], edges.positions[u], gathered(work.slots[r]));
+                }
+            }
+#endif
+            edges = find_edges(p, work, step + UNROLL);
+#if !WIDE
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    scores[u] += dot(query[r], keys[u][r]);
+                    along[u] += dot(g[r], values[u][r]);
+                }
+            }
+#endif
+            sum_shares<UNROLL, LANES>(scores);
+            sum_shares<UNROLL, LANES>(along);
+            float by_score[SHARES::OWN];
+            float by_value[SHARES::OWN];
+#pragma unroll
+            for (int o = 0; o < SHARES::OWN; o++) {
+                const u32 at = step + edge_of_share<UNROLL, LANES>(o);
+                const float weight = at < work.count ? exp2_fast(scores[o] - logsumexp) : 0.0f;
+                by_value[o] = weight;
+                if (p.dropout.state) {
+                    by_value[o] = is_kept(p, key, work, at) ? weight * p.dropout.scale : 0.0f;
+                }
+                by_score[o] = by_value[o] * along[o] - weight * delta;
+            }
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                const float d = from_share<UNROLL, LANES>(by_score, u);
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    add_scaled(sum[r], d, keys[u][r]);
+                }
+#if GENERAL
+                if (p.grad_attr) {
+                    // The factor and the logarithm of 2 are in the query.
+                    add_attributes(p, work, step + u, d * LN_2, from_share<UNROLL, LANES>(by_value, u), query, g);
+                }
+#endif
+            }
+        }
+    }
+    if (!work.mine) {
+        return;
+    }
+    feature* grad_q = (feature*)row_of(p.grad_q, task.row, p.wide_bytes);
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        const Slot& slot = work.slots[r];
+        if (slot.count == 0) {
+            continue;
+        }
+        const Chunk grad = scaled(sum[r], p.factor);
+        if (task.partial != NO_EDGE) {
+            const u32 chunk = work.first_chunk + work.lane + r * LANES;
+            store_floats(p.partials + partial_at(p, task.partial, work.head, chunk), grad);
+        } else {
+            store_slot(grad_q + slot.wide, grad, slot.count, p.wide_aligned);
+        }
+    }
+}
+
+// Over the transpose, rows being sources: grad_k_j = sum over the edges out of j of d q_i / sqrt(channels), grad_v_j = sum of a m g_i.
+KERNEL(transformer_by_source, TransformerArgs, THREADS) {
+    const Work work = find_work(p);
+    const Task& task = work.task;
+    const float log2_factor = p.factor * LOG2_E;
+    Chunk own_key[CHUNKS];
+    Chunk own_value[CHUNKS];
+    Chunk key_sum[CHUNKS];
+    Chunk value_sum[CHUNKS];
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        own_key[r] = chunk_of(0.0f);
+        own_value[r] = chunk_of(0.0f);
+        if (!WIDE && !work.slots[r].attribute) {
+            own_key[r] = scaled(load_message(p, p.k, task.row, 0, work.slots[r]), log2_factor);
+            own_value[r] = load_message(p, p.v, task.row, 0, work.slots[r]);
+        }
+        key_sum[r] = chunk_of(0.0f);
+        value_sum[r] = chunk_of(0.0f);
+    }
+    const DropoutKey key = key_of(p);
+    const u32 some_head = work.head < p.heads ? work.head : 0;
+    if (work.most > 0) {
+        Edges edges = find_edges(p, work, 0);
+        for (u32 step = 0; step < work.most; step += UNROLL) {
+            Chunk queries[UNROLL][CHUNKS];
+            Chunk gs[UNROLL][CHUNKS];
+            float2 numbers[SHARES::OWN];
+            float scores[UNROLL];
+            float along[UNROLL];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    queries[u][r] = load_wide(p, p.q, edges.columns[u], gathered(work.slots[r]));
+                    gs[u][r] = load_wide(p, p.g, edges.columns[u], gathered(work.slots[r]));
+                }
+            }
+#pragma unroll
+            for (int o = 0; o < SHARES::OWN; o++) {
+                const u32 column = p.graph.columns[edge_at(work.task, step + edge_of_share<UNROLL, LANES>(o))];
+                numbers[o] = p.numbers[(u64)column * p.heads + some_head];
+            }
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                scores[u] = 0.0f;
+                along[u] = 0.0f;
+#if WIDE
+                const float2 both = products(p, work, edges.columns[u], task.row, edges.positions[u], true);
+                scores[u] = log2_factor * both.x;
+                along[u] = both.y;
+#else
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+#if GENERAL
+                    if (work.slots[r].attribute) {
+                        own_value[r] = load_attributes(p, edges.positions[u], work.slots[r]);
+                        own_key[r] = scaled(own_value[r], log2_factor);
+                    }
+#endif
+                    scores[u] += dot(own_key[r], queries[u][r]);
+                    along[u] += dot(own_value[r], gs[u][r]);
+                }
+#endif
+            }
+            edges = find_edges(p, work, step + UNROLL);
+            sum_shares<UNROLL, LANES>(scores);
+            sum_shares<UNROLL, LANES>(along);
+            float by_score[SHARES::OWN];
+            float by_value[SHARES::OWN];
+#pragma unroll
+            for (int o = 0; o < SHARES::OWN; o++) {
+                const u32 at = step + edge_of_share<UNROLL, LANES>(o);
+                const float weight = at < work.count ? exp2_fast(scores[o] - numbers[o].x) : 0.0f;
+                by_value[o] = weight;
+                if (p.dropout.state) {
+                    by_value[o] = is_kept(p, key, work, at) ? weight * p.dropout.scale : 0.0f;
+                }
+                by_score[o] = by_value[o] * along[o] - weight * numbers[o].y;
+            }
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                const float d = from_share<UNROLL, LANES>(by_score, u);
+                const float passed = from_share<UNROLL, LANES>(by_value, u);
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    add_scaled(key_sum[r], d, queries[u][r]);
+                    add_scaled(value_sum[r], passed, gs[u][r]);
+                }
+            }
+        }
+    }
+    if (!work.mine) {
+        return;
+    }
+    const u64 row = (u64)task.row * p.node_bytes;
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        const Slot& slot = work.slots[r];
+        if (slot.count == 0 || slot.attribute) {
+            continue;
+        }
+        const Chunk grad = scaled(key_sum[r], p.factor);
+        if (task.partial != NO_EDGE) {
+            const u64 at = partial_at(p, task.partial, work.head, work.first_chunk + work.lane + r * LANES);
+            store_floats(p.partials + at, grad);
+            store_floats(p.second_partials + at, value_sum[r]);
+        } else {
+            store_slot((feature*)((char*)p.grad_k + row) + slot.node, grad, slot.count, p.node_aligned);
+            store_slot((feature*)((char*)p.grad_v + row) + slot.node, value_sum[r], slot.count, p.node_aligned);
+        }
+    }
+}
+
+__device__ __forceinline__ Chunk sum_of_segments(const TransformerArgs& p, const float* partials, const HeavyChunk& at) {
+    Chunk sum = chunk_of(0.0f);
+    for (u32 s = at.heavy[1]; s < at.heavy[2]; s++) {
+        add(sum, load_floats(partials + partial_at(p, s, at.head, at.chunk)));
+    }
+    return sum;
+}
+
+KERNEL(transformer_merge_by_destination, TransformerArgs, THREADS) {
+    HeavyChunk at;
+    if (!find_heavy(p, at)) {
+        return;
+    }
+    const Slot slot = slot_of(p, at.head, at.chunk);
+    feature* grad_q = (feature*)row_of(p.grad_q, at.heavy[0], p.wide_bytes) + slot.wide;
+    store_slot(grad_q, sum_of_segments(p, p.partials, at), slot.count, p.wide_aligned);
+}
+
+KERNEL(transformer_merge_by_source, TransformerArgs, THREADS) {
+    HeavyChunk at;
+    if (!find_heavy(p, at)) {
+        return;
+    }
+    const Slot slot = slot_of(p, at.head, at.chunk);
+    if (slot.attribute) {
+        return;
+    }
+    feature* grad_k = (feature*)row_of(p.grad_k, at.heavy[0], p.node_bytes) + slot.node;
+    feature* grad_v = (feature*)row_of(p.grad_v, at.heavy[0], p.node_bytes) + slot.node;
+    store_slot(grad_k, sum_of_segments(p, p.partials, at), slot.count, p.node_aligned);
+    store_slot(grad_v, sum_of_segments(p, p.second_partials, at), slot.count, p.node_aligned);
+}
