@@ -1,6 +1,6 @@
 // Functions entry by entry.
 //
-// Tensors are read flat, padding included, 4 numbers a thread; 256 threads a workgroup. UNARY and ADD_ROW move 8 bytes an entry, UNARY_GRAD,
+// Tensors are read flat, padding included, 4 numbers a thread, and may be of halves (HALF); 256 threads a workgroup. UNARY and ADD_ROW move 8 bytes an entry, UNARY_GRAD,
 // ADD, MUL and ADD_ASSIGN 12, COMBINE and SCALE_ADD 8 or 12, DROPOUT 8, DROPOUT_SPARSE 16 (its row and column numbers besides).
 
 #ifdef DROPOUT
@@ -10,7 +10,7 @@
 #include random
 #endif
 
-#param words: u32
+#param entries: u32
 #ifdef FILL
 #param value: u32
 #write out: array<vec4<u32>>
@@ -18,59 +18,60 @@
 
 #ifdef UNARY
 #param parameter: f32
-#read x: array<vec4<f32>>
-#write out: array<vec4<f32>>
+#read x: array<Packed>
+#write out: array<Packed>
 #endif
 
 #ifdef UNARY_GRAD
 #param parameter: f32
-#read y: array<vec4<f32>>
-#read g: array<vec4<f32>>
-#write out: array<vec4<f32>>
+#read y: array<Packed>
+#read g: array<Packed>
+#write out: array<Packed>
 #endif
 
 #ifdef ADD
-#read a: array<vec4<f32>>
-#read b: array<vec4<f32>>
-#write out: array<vec4<f32>>
+#read a: array<Packed>
+#read b: array<Packed>
+#write out: array<Packed>
 #endif
 
 #ifdef MUL
-#read a: array<vec4<f32>>
-#read b: array<vec4<f32>>
-#write out: array<vec4<f32>>
+#read a: array<Packed>
+#read b: array<Packed>
+#write out: array<Packed>
 #endif
 
 #ifdef COMBINE
 #param a: f32
 #param b: f32
-#read x: array<vec4<f32>>
+#read x: array<Packed>
 #ifdef WITH_Y
-#read y: array<vec4<f32>>
+#read y: array<Packed>
 #endif
-#write out: array<vec4<f32>>
+#write out: array<Packed>
 #endif
 
 #ifdef ADD_ROW
 #param stride: u32
-#read x: array<vec4<f32>>
+#param row_end: u32
+#read x: array<Packed>
 #read row: array<f32>
-#write out: array<vec4<f32>>
+#write out: array<Packed>
 #endif
 
 #ifdef ADD_ASSIGN
-#read x: array<vec4<f32>>
-#write out: array<vec4<f32>>
+#read x: array<Packed>
+#write out: array<Packed>
 #endif
 
 #ifdef SCALE_ADD
 #param offset: f32
 #read factor: array<f32>
-#read x: array<vec4<f32>>
+#read x: array<Packed>
 #ifdef WITH_Y
-#read y: array<vec4<f32>>
+#read y: array<Packed>
 #endif
-#write out: array<vec4<f32>>
+#write out: array<Packed>
 #endif
 
 #ifdef DROPOUT
@@ -80,8 +81,8 @@
 #param threshold: u32
 #param scale: f32
 #read state: StepData
-#read x: array<vec4<f32>>
-#write out: array<vec4<f32>>
+#read x: array<Packed>
+#write out: array<Packed>
 #endif
 
 #ifdef DROPOUT_SPARSE
@@ -135,7 +136,11 @@ alias Quad = vec4<f32>;
 #ifndef DROPOUT_SPARSE
 // Stores a quad. The last one may be cut: the output may be the first rows of a larger matrix, whose other rows are not to be touched.
 fn store(q: u32, value: Quad) {
-    let left = p.words - q * 4u;
+#ifdef HALF
+    // Rows of halves are whole quads.
+    out[q] = pack_chunk(value);
+#else
+    let left = p.entries - q * 4u;
     if left >= 4u {
         out[q] = value;
         return;
@@ -143,6 +148,7 @@ fn store(q: u32, value: Quad) {
     for (var c = 0u; c < left; c++) {
         out[q][c] = value[c];
     }
+#endif
 }
 #endif
 
@@ -153,46 +159,46 @@ fn main(
     @builtin(local_invocation_index) thread: u32,
 ) {
     let q = group_index(group, groups) * WORKGROUP_SIZE + thread;
-    if q * 4u >= p.words {
+    if q * 4u >= p.entries {
         return;
     }
 #ifdef FILL
     store(q, vec4<u32>(p.value));
 #endif
 #ifdef UNARY
-    store(q, apply(x[q]));
+    store(q, apply(unpack_chunk(x[q])));
 #endif
 #ifdef UNARY_GRAD
-    store(q, g[q] * derivative(y[q]));
+    store(q, unpack_chunk(g[q]) * derivative(unpack_chunk(y[q])));
 #endif
 #ifdef ADD
-    store(q, a[q] + b[q]);
+    store(q, unpack_chunk(a[q]) + unpack_chunk(b[q]));
 #endif
 #ifdef MUL
-    store(q, a[q] * b[q]);
+    store(q, unpack_chunk(a[q]) * unpack_chunk(b[q]));
 #endif
 #ifdef COMBINE
 #ifdef WITH_Y
-    store(q, p.a * x[q] + p.b * y[q]);
+    store(q, p.a * unpack_chunk(x[q]) + p.b * unpack_chunk(y[q]));
 #else
-    store(q, p.a * x[q]);
+    store(q, p.a * unpack_chunk(x[q]));
 #endif
 #endif
 #ifdef ADD_ROW
     var added: vec4<f32>;
     for (var c = 0u; c < 4u; c++) {
-        // The stride is 1 or a multiple of 4, as in DROPOUT below.
-        added[c] = row[select(q * 4u % p.stride + c, 0u, p.stride == 1u)];
+        // The stride is 1 or a multiple of 4, as in DROPOUT below; rows of halves are padded further than the one added.
+        added[c] = row[min(select(q * 4u % p.stride + c, 0u, p.stride == 1u), p.row_end - 1u)];
     }
-    store(q, x[q] + added);
+    store(q, unpack_chunk(x[q]) + added);
 #endif
 #ifdef ADD_ASSIGN
-    store(q, out[q] + x[q]);
+    store(q, unpack_chunk(out[q]) + unpack_chunk(x[q]));
 #endif
 #ifdef SCALE_ADD
-    let scaled = (p.offset + factor[0]) * x[q];
+    let scaled = (p.offset + factor[0]) * unpack_chunk(x[q]);
 #ifdef WITH_Y
-    store(q, scaled + y[q]);
+    store(q, scaled + unpack_chunk(y[q]));
 #else
     store(q, scaled);
 #endif
@@ -208,13 +214,13 @@ fn main(
         kept[c] = select(0.0, p.scale, dropout_hash(key, row, column) >= p.threshold);
     }
     // Not `kept * x`: what was dropped is 0 even where x is infinite.
-    store(q, select(vec4<f32>(), x[q] * kept, kept > vec4<f32>()));
+    store(q, select(vec4<f32>(), unpack_chunk(x[q]) * kept, kept > vec4<f32>()));
 #endif
 #ifdef DROPOUT_SPARSE
     let key = dropout_key(state.seed_low, state.seed_high, state.step, p.layer);
     for (var c = 0u; c < 4u; c++) {
         let k = q * 4u + c;
-        if k < p.words {
+        if k < p.entries {
             let kept = dropout_hash(key, rows[k], columns[k]) >= p.threshold;
             out[k] = select(0.0, values[k] * p.scale, kept);
         }

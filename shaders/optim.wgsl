@@ -1,17 +1,60 @@
-// One step of Adam or AdamW (DECOUPLED) for one parameter, one number a thread; 28 bytes a number, g, w, m, v [entries]. See src/backend/kernels/optim.rs for the formula.
+// Parameter updates; see src/backend/kernels/optim.rs for the formulas.
+//
+// ADAM: one step of Adam or AdamW (DECOUPLED) for one parameter, one number a thread; 28 bytes a number, g, w, m, v [entries]. SCALED: the
+// gradient was computed with a scaled loss.
+// OVERFLOW: looks for numbers that are not finite, one a thread; 4 bytes a number.
+// SCALE: one thread decides about the step and the next scale.
 
 #include random
 
+struct LossScale {
+    scale: f32,
+    inverse: f32,
+    good_steps: u32,
+    updates: u32,
+    overflow: atomic<u32>,
+    skip: u32,
+    bias_correction1: f32,
+    bias_correction2_sqrt: f32,
+}
+
+#ifdef ADAM
 #param entries: u32
 #param beta1: f32
 #param beta2: f32
 #param epsilon: f32
 #param weight_decay: f32
 #read state: StepData
+#ifdef SCALED
+#write loss: LossScale
+#endif
 #read g: array<f32>
 #write w: array<f32>
 #write m: array<f32>
 #write v: array<f32>
+#endif
+
+#ifdef OVERFLOW
+#param entries: u32
+#param stride: u32
+#param cols: u32
+#read g: array<f32>
+#write loss: LossScale
+#endif
+
+#ifdef SCALE
+#param ln_beta1: f32
+#param ln_beta2: f32
+#param growth_interval: u32
+#param largest: f32
+#write loss: LossScale
+
+// 1 - exp(-y); the series keeps the digits that the difference would lose.
+fn complement(y: f32) -> f32 {
+    let series = y * (1.0 - y / 2.0 * (1.0 - y / 3.0 * (1.0 - y / 4.0 * (1.0 - y / 5.0 * (1.0 - y / 6.0 * (1.0 - y / 7.0))))));
+    return select(1.0 - exp(-y), series, y < 0.5);
+}
+#endif
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -20,11 +63,22 @@ fn main(
     @builtin(local_invocation_index) thread: u32,
 ) {
     let at = group_index(group, groups) * WORKGROUP_SIZE + thread;
+#ifdef ADAM
     if at >= p.entries {
         return;
     }
     var weight = w[at];
     var grad = g[at];
+    var correction1 = state.bias_correction1;
+    var correction2_sqrt = state.bias_correction2_sqrt;
+#ifdef SCALED
+    if loss.skip != 0u {
+        return;
+    }
+    grad *= loss.inverse;
+    correction1 = loss.bias_correction1;
+    correction2_sqrt = loss.bias_correction2_sqrt;
+#endif
 #ifdef DECOUPLED
     weight -= state.learning_rate * p.weight_decay * weight;
 #else
@@ -34,6 +88,37 @@ fn main(
     let second = p.beta2 * v[at] + (1.0 - p.beta2) * grad * grad;
     m[at] = first;
     v[at] = second;
-    w[at] = weight - state.learning_rate / state.bias_correction1 * first
-        / (sqrt(second) / state.bias_correction2_sqrt + p.epsilon);
+    w[at] = weight - state.learning_rate / correction1 * first / (sqrt(second) / correction2_sqrt + p.epsilon);
+#endif
+#ifdef OVERFLOW
+    if at >= p.entries || at % p.stride >= p.cols {
+        return;
+    }
+    // By bits: compilers may assume that numbers are finite.
+    if (bitcast<u32>(g[at]) & 0x7f800000u) == 0x7f800000u {
+        atomicStore(&loss.overflow, 1u);
+    }
+#endif
+#ifdef SCALE
+    if at > 0u {
+        return;
+    }
+    let skip = atomicLoad(&loss.overflow);
+    atomicStore(&loss.overflow, 0u);
+    loss.skip = skip;
+    loss.inverse = 1.0 / loss.scale;
+    if skip != 0u {
+        loss.scale = max(0.5 * loss.scale, 1.0);
+        loss.good_steps = 0u;
+        return;
+    }
+    loss.updates += 1u;
+    loss.good_steps += 1u;
+    loss.bias_correction1 = complement(-p.ln_beta1 * f32(loss.updates));
+    loss.bias_correction2_sqrt = sqrt(complement(-p.ln_beta2 * f32(loss.updates)));
+    if loss.good_steps >= p.growth_interval {
+        loss.scale = min(2.0 * loss.scale, p.largest);
+        loss.good_steps = 0u;
+    }
+#endif
 }

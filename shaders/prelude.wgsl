@@ -14,6 +14,18 @@ alias Chunk = vec4<f32>;
 alias Words = vec4<u32>;
 #endif
 
+// A chunk of features in memory; in halves (HALF) it takes 8 bytes and is never that of a single column.
+#ifdef HALF
+#include half
+alias Packed = vec2<u32>;
+fn unpack_chunk(packed: Packed) -> Chunk { return unpack_half(packed); }
+fn pack_chunk(chunk: Chunk) -> Packed { return pack_half(chunk); }
+#else
+alias Packed = Chunk;
+fn unpack_chunk(packed: Packed) -> Chunk { return packed; }
+fn pack_chunk(chunk: Chunk) -> Packed { return chunk; }
+#endif
+
 // Launches of more than 65,535 workgroups are folded over two dimensions.
 fn group_index(group: vec3<u32>, groups: vec3<u32>) -> u32 {
     return group.x + group.y * groups.x;

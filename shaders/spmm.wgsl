@@ -3,7 +3,7 @@
 //   offsets [rows + 1], columns [edges]   compressed rows, from `first row` and `edge_base` on
 //   positions [edges]                     where an edge of the transpose stands in edge order (PERMUTED)
 //   weight [all edges], row_scale [rows], column_scale [columns]
-//   x [columns, x_stride chunks], out [rows, out_stride chunks]
+//   x [columns, x_stride chunks], out [rows, out_stride chunks], in halves with HALF; partial sums never are
 //
 // FEATURE_PARALLEL: `lanes` threads a row, each takes every lanes-th chunk of 4 features and runs over the edges, 4 loads in flight.
 // NEIGHBOUR_PARALLEL: `lanes` threads a row, each takes every lanes-th edge; merged in a fixed tree.
@@ -41,18 +41,27 @@
 #ifdef COLUMN_SCALE
 #read column_scale: array<f32>
 #endif
-#read x: array<Chunk>
+#read x: array<Packed>
 #endif
 #ifdef ROW_SCALE
 #read row_scale: array<f32>
 #endif
+#ifdef SEGMENTED
 #write out: array<Chunk>
+#else
+#write out: array<Packed>
+#endif
 
 fn store(row: u32, chunk: u32, sum: Chunk) {
-#ifdef ROW_SCALE
-    out[row * p.out_stride + p.out_first + chunk] = row_scale[row] * sum;
+    let at = row * p.out_stride + p.out_first + chunk;
+#ifdef SEGMENTED
+    out[at] = sum;
 #else
-    out[row * p.out_stride + p.out_first + chunk] = sum;
+#ifdef ROW_SCALE
+    out[at] = pack_chunk(row_scale[row] * sum);
+#else
+    out[at] = pack_chunk(sum);
+#endif
 #endif
 }
 
@@ -80,7 +89,7 @@ fn main(
 // Message of the edge at position k of the columns bound, for one chunk of features.
 fn message(k: u32, chunk: u32) -> Chunk {
     let column = columns[k];
-    let value = x[column * p.x_stride + chunk];
+    let value = unpack_chunk(x[column * p.x_stride + chunk]);
 #ifdef WEIGHTED
 #ifdef PERMUTED
     let w = weight[positions[k]];

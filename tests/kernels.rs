@@ -508,6 +508,7 @@ fn adam_wgpu() {
                         epsilon: 1e-8,
                         weight_decay: 0.01,
                         decoupled,
+                        scale: None,
                     })
                     .unwrap();
                 vec![support::read(&tensors[0]), support::read(&tensors[2]), support::read(&second)]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use hopwise::{
     Matrix, SparseMatrix,
-    backend::{Device, DeviceGraph, Tensor},
+    backend::{DType, Device, DeviceGraph, Tensor, kernels::LossScale},
     graph::{Graph, generate::PlantedPartition},
     nn::{
-        AdamOptions, AverageDegree, FeatureInput, GnnBuilder, Laplacian, LayerKind, Module, Norm, PnaOptions,
-        SageOptions, Targets, Trainer, accuracy, checkpoint,
+        AdamOptions, AverageDegree, FeatureInput, GnnBuilder, Laplacian, LayerKind, LossScaling, Module, Norm,
+        PnaOptions, SageOptions, Targets, Trainer, accuracy, checkpoint,
     },
     ops::ClassTargets,
 };
@@ -192,6 +192,105 @@ fn a_graph_network_learns_what_its_neighbours_tell() {
         let predicted = pollster::block_on(trainer.predict_classes()).unwrap();
         let found = accuracy(&predicted, &task.labels, &task.test);
         assert!(found > 0.8, "{model:?}: {found}");
+    }
+}
+
+/// Within a point or so of what 32 bits reach, over two seeds.
+fn halves_learn_as_well(backend: &str, models: &[GnnBuilder], forms: &[(DType, bool)]) {
+    let task = Task::new();
+    for &model in models {
+        let reached = |dtype: DType, sparse: bool| {
+            let found = |seed| {
+                let mut trainer = task.trainer(&support::device(backend), model.dtype(dtype), seed, sparse);
+                let (losses, _) = train(&mut trainer, 80);
+                assert!(losses.iter().all(|l| l.is_finite()), "{model:?} in {dtype}: {losses:?}");
+                let predicted = pollster::block_on(trainer.predict_classes()).unwrap();
+                accuracy(&predicted, &task.labels, &task.test)
+            };
+            (0..2).map(found).sum::<f64>() / 2.0
+        };
+        let expected = reached(DType::F32, false);
+        for &(dtype, sparse) in forms {
+            let got = reached(dtype, sparse);
+            assert!(
+                got > expected - 0.015,
+                "{model:?} in {dtype}, sparse {sparse}, {backend}: {got} against {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn halves_learn_as_well_cpu() {
+    halves_learn_as_well("cpu", &models(), &[(DType::F16, false)]);
+    halves_learn_as_well("cpu", &models()[..1], &[(DType::F16, true), (DType::BF16, false)]);
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn halves_learn_as_well_wgpu() {
+    halves_learn_as_well("wgpu", &models()[..1], &[(DType::F16, false)]);
+}
+
+/// A step whose gradients overflow changes nothing but the scale, and is not counted.
+fn an_overflow_is_skipped(backend: &str) {
+    let task = Task::new();
+    let device = support::device(backend);
+    let scaling = LossScaling { initial: LossScale::LARGEST, growth_interval: 4 };
+    let mut trainer =
+        task.trainer(&device, models()[0].dtype(DType::F16), 1, false).with_loss_scaling(scaling).unwrap();
+    let weights = |trainer: &Trainer| -> Vec<Matrix> {
+        trainer.model.parameters().iter().map(|(_, p)| support::read(p.value())).collect()
+    };
+    let scale = |trainer: &Trainer| pollster::block_on(trainer.optimizer().loss_scale()).unwrap().unwrap();
+    let mut skipped = 0;
+    let mut grown = 0;
+    for step in 0..40 {
+        let (before, old) = (weights(&trainer), scale(&trainer));
+        trainer.step().unwrap();
+        let (after, new) = (weights(&trainer), scale(&trainer));
+        assert_eq!(new.inverse, 1.0 / old.scale);
+        assert_eq!(new.overflow, 0);
+        if new.skip != 0 {
+            skipped += 1;
+            assert_eq!((new.scale, new.good_steps, new.updates), (old.scale / 2.0, 0, old.updates), "step {step}");
+            assert_eq!(after, before, "step {step} changed weights");
+        } else {
+            assert_eq!(new.updates, old.updates + 1);
+            assert_ne!(after, before, "step {step} changed nothing");
+            grown += u32::from(new.scale > old.scale);
+        }
+        assert!(after.iter().all(|w| w.data().iter().all(|v| v.is_finite())), "step {step}");
+    }
+    assert!(skipped > 0 && grown > 0, "{skipped} steps skipped, {grown} times a larger scale");
+    assert_eq!(scale(&trainer).updates, 40 - skipped);
+}
+
+#[test]
+fn an_overflow_is_skipped_cpu() {
+    an_overflow_is_skipped("cpu");
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn an_overflow_is_skipped_wgpu() {
+    an_overflow_is_skipped("wgpu");
+}
+
+/// In 32 bits nothing is lost by the scale, and nothing gained: powers of two are exact.
+#[test]
+fn a_scale_changes_nothing_in_32_bits() {
+    let task = Task::new();
+    let plain = train(&mut task.trainer(&Device::cpu(), models()[0], 2, false), 10);
+    let scaling = LossScaling { initial: 1_024.0, growth_interval: 3 };
+    let mut scaled = task.trainer(&Device::cpu(), models()[0], 2, false).with_loss_scaling(scaling).unwrap();
+    let scaled = train(&mut scaled, 10);
+    for (got, expected) in scaled.0.iter().zip(&plain.0) {
+        assert!((got - expected).abs() < 1e-6, "{got} against {expected}");
+    }
+    for (initial, growth_interval) in [(3.0, 1), (0.5, 1), (f32::NAN, 1), (65_536.0, 0)] {
+        let trainer = task.trainer(&Device::cpu(), models()[0], 2, false);
+        assert!(trainer.with_loss_scaling(LossScaling { initial, growth_interval }).is_err(), "{initial}");
     }
 }
 

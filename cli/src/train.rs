@@ -6,7 +6,7 @@ use std::{
 use clap::ValueEnum;
 use hopwise::{
     Matrix,
-    backend::{Device, Tensor, kernels::Unary},
+    backend::{DType, Device, Tensor, kernels::Unary},
     data::Labels,
     graph::Graph,
     nn::{
@@ -77,6 +77,10 @@ pub(crate) struct Args {
     /// Hidden layers add their input to their output [always so for sage-ri]
     #[arg(long)]
     residual: bool,
+
+    /// How node features and their gradients are stored: f32, f16 or bf16
+    #[arg(long, default_value_t = DType::F32)]
+    dtype: DType,
 
     #[command(flatten)]
     prepare: PrepareArgs,
@@ -321,6 +325,7 @@ impl Args {
             .dropout(self.dropout())
             .norm(self.norm().norm())
             .residual(self.residual())
+            .dtype(self.dtype)
             .build(device, prepared.width(), outputs, seed)?;
         let on_device = prepared.on(device)?;
         let mut trainer = Trainer::new(model, on_device.graph, on_device.features, targets, seed, self.adam())?;
@@ -420,6 +425,7 @@ impl Args {
                 "epochs": self.epochs,
                 "hidden": self.hidden(),
                 "layers": self.layers,
+                "dtype": self.dtype.to_string(),
                 "lr": self.lr,
                 "weight_decay": self.weight_decay,
                 "dropout": self.dropout(),

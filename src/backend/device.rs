@@ -1,6 +1,6 @@
 use std::{any::Any, fmt, future::Future, pin::Pin, sync::Arc};
 
-use super::{BackendError, cpu::CpuBackend, kernels};
+use super::{BackendError, DType, cpu::CpuBackend, kernels};
 use crate::plan::Capabilities;
 
 /// The words of a buffer, on their way from the device.
@@ -12,6 +12,7 @@ pub type ReadFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<u32>, BackendEr
 pub trait Backend:
     Memory
     + kernels::BlockKernels
+    + kernels::CastKernels
     + kernels::ElementwiseKernels
     + kernels::GatKernels
     + kernels::GateKernels
@@ -30,6 +31,13 @@ pub trait Backend:
     + kernels::SpmmKernels
     + kernels::TransformerKernels
 {
+    /// Whether the kernels of `family` take features stored as `dtype`, a half; `aligned` is whether the heads, and rows of
+    /// more than one column, begin at multiples of four numbers. What a backend does not take is widened to 32 bits
+    /// before its kernels see it.
+    fn takes(&self, family: kernels::Family, dtype: DType, aligned: bool) -> bool {
+        let _ = (family, dtype, aligned);
+        false
+    }
 }
 
 /// Buffers of 32-bit words, and the queue of commands.

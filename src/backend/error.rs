@@ -57,6 +57,18 @@ pub enum BackendError {
         /// The shape it must have.
         expected: [usize; 2],
     },
+    /// A tensor is not stored as the others that a kernel was given, or as the kernel needs it.
+    #[error("{kernel}: {what} is stored as {got}, expected {expected}; convert it with to_dtype")]
+    DType {
+        /// The kernel.
+        kernel: &'static str,
+        /// The tensor.
+        what: &'static str,
+        /// How it is stored.
+        got: super::DType,
+        /// How it must be stored.
+        expected: super::DType,
+    },
     /// A number is out of its range.
     #[error("{kernel}: {what} is {got}, expected {expected}")]
     Argument {

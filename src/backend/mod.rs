@@ -11,6 +11,7 @@ pub mod cpu;
 #[cfg(all(feature = "cuda", not(target_arch = "wasm32")))]
 pub mod cuda;
 mod device;
+mod dtype;
 mod error;
 mod graph;
 pub mod kernels;
@@ -20,6 +21,7 @@ mod tensor;
 pub mod wgpu;
 
 pub use device::{Backend, Buffer, Device, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture, Recording, Replay};
+pub use dtype::DType;
 pub use error::BackendError;
 pub use graph::{DegreeFunction, DeviceGraph, Direction, LoopedGraph};
 pub use kernels::dropout_keeps;

@@ -1,45 +1,68 @@
 use std::fmt;
 
-use super::{BackendError, Buffer, Device};
+use super::{BackendError, Buffer, DType, Device};
 use crate::{graph::NO_EDGE, matrix::Matrix};
 
-/// A matrix of 32-bit floats on a device: row-major, `[rows, cols]`, with `stride` floats from one row to the next.
+/// A matrix of floats on a device: row-major, `[rows, cols]`, with `stride` numbers from one row to the next.
+///
+/// Numbers have 32 bits, or are stored in half of that, see [`DType`]: node features and their gradients may be,
+/// everything else (parameters, edge weights and attributes, losses) stays in 32 bits.
 ///
 /// What stands between `cols` and `stride` is undefined: kernels neither rely on it nor keep it. A clone shares the memory.
 #[derive(Clone)]
 pub struct Tensor {
     device: Device,
     buffer: Buffer,
+    dtype: DType,
     rows: usize,
     cols: usize,
 }
 
-/// The row stride of a tensor of `cols` columns, in floats: padded to 16 bytes for wide loads, except for single columns.
+/// The row stride of a tensor of `cols` columns of 32-bit floats: padded to 16 bytes for wide loads, except for single columns.
 pub const fn row_stride(cols: usize) -> usize {
-    if cols == 1 { 1 } else { cols.next_multiple_of(4) }
+    DType::F32.row_stride(cols)
 }
 
 impl Tensor {
-    /// A tensor with undefined contents.
+    /// A tensor of 32-bit floats with undefined contents.
     ///
     /// # Errors
     /// If the device has no room for it.
     pub fn uninit(device: &Device, rows: usize, cols: usize, label: &'static str) -> Result<Self, BackendError> {
-        let words = rows.checked_mul(row_stride(cols)).filter(|&n| n < usize::MAX / 8).ok_or_else(|| {
-            BackendError::TooLarge {
+        Self::uninit_typed(device, DType::F32, rows, cols, label)
+    }
+
+    /// A tensor with undefined contents, stored as `dtype`.
+    ///
+    /// # Errors
+    /// If the device has no room for it.
+    pub fn uninit_typed(
+        device: &Device,
+        dtype: DType,
+        rows: usize,
+        cols: usize,
+        label: &'static str,
+    ) -> Result<Self, BackendError> {
+        let row_words = dtype.row_stride(cols) / dtype.per_word();
+        let words =
+            rows.checked_mul(row_words).filter(|&n| n < usize::MAX / 8).ok_or_else(|| BackendError::TooLarge {
                 what: format!("{label} [{rows}, {cols}]"),
                 requested: u64::MAX,
                 limit: device.capabilities().max_buffer_bytes,
                 remedy: "split the matrix",
-            }
-        })?;
-        Ok(Self { device: device.clone(), buffer: device.allocate(words, label)?, rows, cols })
+            })?;
+        Ok(Self { device: device.clone(), buffer: device.allocate(words, label)?, dtype, rows, cols })
     }
 
     /// As [`Tensor::uninit`], on the device of another tensor.
     #[cfg(any(feature = "wgpu", feature = "cuda"))]
     pub(crate) fn uninit_on(other: &Self, rows: usize, cols: usize, label: &'static str) -> Result<Self, BackendError> {
         Self::uninit(&other.device, rows, cols, label)
+    }
+
+    /// The first word of a buffer as a single number.
+    pub(crate) fn of_word(device: &Device, buffer: &Buffer) -> Self {
+        Self { device: device.clone(), buffer: buffer.clone(), dtype: DType::F32, rows: 1, cols: 1 }
     }
 
     /// A tensor of one value.
@@ -78,7 +101,7 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// Overwrites the tensor with `rows * cols` values, row by row.
+    /// Overwrites the tensor with `rows * cols` values, row by row, rounded where it holds halves.
     ///
     /// # Errors
     /// [`BackendError::TooLarge`] if the number of values is another; what the device reports.
@@ -91,14 +114,20 @@ impl Tensor {
                 remedy: "give exactly one value an entry",
             });
         }
-        if self.stride() == self.cols {
+        if self.dtype == DType::F32 && self.stride() == self.cols {
             return self.device.write(&self.buffer, bytemuck::cast_slice(values));
         }
-        let mut padded = vec![0.0f32; self.words()];
-        for (to, from) in padded.chunks_exact_mut(self.stride()).zip(values.chunks_exact(self.cols)) {
-            to[..self.cols].copy_from_slice(from);
+        let mut padded = vec![0u32; self.words()];
+        if self.cols > 0 {
+            for (to, from) in padded.chunks_exact_mut(self.row_words()).zip(values.chunks_exact(self.cols)) {
+                if self.dtype.is_half() {
+                    self.dtype.encode(from, &mut bytemuck::cast_slice_mut(to)[..self.cols]);
+                } else {
+                    to[..self.cols].copy_from_slice(bytemuck::cast_slice(from));
+                }
+            }
         }
-        self.device.write(&self.buffer, bytemuck::cast_slice(&padded))
+        self.device.write(&self.buffer, &padded)
     }
 
     /// The device it lives on.
@@ -121,14 +150,24 @@ impl Tensor {
         self.cols
     }
 
-    /// Floats from one row to the next.
-    pub fn stride(&self) -> usize {
-        row_stride(self.cols)
+    /// How its numbers are stored.
+    pub fn dtype(&self) -> DType {
+        self.dtype
     }
 
-    /// Floats in memory, padding included.
+    /// Numbers from one row to the next.
+    pub fn stride(&self) -> usize {
+        self.dtype.row_stride(self.cols)
+    }
+
+    /// 32-bit words from one row to the next.
+    pub fn row_words(&self) -> usize {
+        self.stride() / self.dtype.per_word()
+    }
+
+    /// 32-bit words in memory, padding included.
     pub fn words(&self) -> usize {
-        self.rows * self.stride()
+        self.rows * self.row_words()
     }
 
     /// `[rows, cols]`.
@@ -145,17 +184,52 @@ impl Tensor {
         Self { rows, ..self.clone() }
     }
 
-    /// All of the memory as a single row, padding included.
+    /// All of the memory of 32-bit floats as a single row, padding included.
     pub(crate) fn flattened(&self) -> Self {
+        debug_assert_eq!(self.dtype, DType::F32);
         Self { rows: 1, cols: self.words(), ..self.clone() }
     }
 
-    /// A tensor of the same shape with undefined contents.
+    /// A tensor of the same shape and dtype with undefined contents.
     ///
     /// # Errors
     /// As [`Tensor::uninit`].
     pub fn like(&self, label: &'static str) -> Result<Self, BackendError> {
-        Self::uninit(&self.device, self.rows, self.cols, label)
+        Self::uninit_typed(&self.device, self.dtype, self.rows, self.cols, label)
+    }
+
+    /// A tensor of another shape on the same device, of the same dtype, with undefined contents.
+    ///
+    /// # Errors
+    /// As [`Tensor::uninit`].
+    pub fn with_shape(&self, rows: usize, cols: usize, label: &'static str) -> Result<Self, BackendError> {
+        Self::uninit_typed(&self.device, self.dtype, rows, cols, label)
+    }
+
+    /// As [`Tensor::with_shape`], all of it 0.
+    ///
+    /// # Errors
+    /// As [`Tensor::uninit`].
+    pub fn zeros(&self, rows: usize, cols: usize, label: &'static str) -> Result<Self, BackendError> {
+        let tensor = self.with_shape(rows, cols, label)?;
+        self.device.fill(&tensor.buffer, tensor.words(), 0)?;
+        Ok(tensor)
+    }
+
+    /// The same numbers stored as `dtype`, rounded to nearest even; the tensor itself if it is already.
+    ///
+    /// # Errors
+    /// As [`Tensor::uninit`].
+    pub fn to_dtype(&self, dtype: DType, label: &'static str) -> Result<Self, BackendError> {
+        if self.dtype == dtype {
+            return Ok(self.clone());
+        }
+        if self.dtype.is_half() && dtype.is_half() {
+            return self.to_dtype(DType::F32, label)?.to_dtype(dtype, label);
+        }
+        let out = Self::uninit_typed(&self.device, dtype, self.rows, self.cols, label)?;
+        self.device.cast(self, &out)?;
+        Ok(out)
     }
 
     /// The values on the host, after everything enqueued so far.
@@ -164,6 +238,15 @@ impl Tensor {
     /// What the device reports.
     pub async fn to_matrix(&self) -> Result<Matrix, BackendError> {
         let words = self.device.read(&self.buffer, self.words()).await?;
+        if self.dtype.is_half() {
+            let mut values = vec![0.0; self.rows * self.cols];
+            if self.cols > 0 {
+                for (to, from) in values.chunks_exact_mut(self.cols).zip(words.chunks_exact(self.row_words())) {
+                    self.dtype.decode(&bytemuck::cast_slice(from)[..self.cols], to);
+                }
+            }
+            return Ok(Matrix::new(self.rows, self.cols, values).expect("a row and a column for every value"));
+        }
         let mut values: Vec<f32> = bytemuck::allocation::cast_vec(words);
         if self.stride() != self.cols {
             for i in 0..self.rows {
@@ -186,7 +269,7 @@ impl Tensor {
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor([{}, {}] on {})", self.rows, self.cols, self.device.info().backend)
+        write!(f, "Tensor({} [{}, {}] on {})", self.dtype, self.rows, self.cols, self.device.info().backend)
     }
 }
 

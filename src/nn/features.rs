@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::NnError;
 use crate::{
-    backend::{BackendError, Device, DeviceGraph, Tensor},
+    backend::{BackendError, DType, Device, DeviceGraph, Tensor},
     graph::Graph,
     matrix::{Matrix, SparseMatrix},
     ops::{self, OpError, Tape, Var},
@@ -17,8 +17,10 @@ pub enum FeatureInput {
     Sparse {
         /// Rows are nodes, columns features.
         pattern: DeviceGraph,
-        /// The entries, `[entries, 1]`.
+        /// The entries, `[entries, 1]`, in 32 bits.
         values: Tensor,
+        /// How what a layer makes of them is stored.
+        dtype: DType,
     },
 }
 
@@ -31,8 +33,10 @@ pub enum Features {
     Sparse {
         /// Rows are nodes, columns features.
         pattern: DeviceGraph,
-        /// The entries, `[entries, 1]`.
+        /// The entries, `[entries, 1]`, in 32 bits.
         values: Var,
+        /// How what a layer makes of them is stored.
+        dtype: DType,
     },
 }
 
@@ -59,6 +63,7 @@ impl FeatureInput {
         Ok(Self::Sparse {
             pattern: DeviceGraph::new(device, Arc::new(pattern)),
             values: Tensor::from_column(device, matrix.values(), "feature entries")?,
+            dtype: DType::F32,
         })
     }
 
@@ -66,10 +71,24 @@ impl FeatureInput {
     pub fn on(&self, tape: &Tape) -> Features {
         match self {
             Self::Dense(x) => Features::Dense(tape.constant(x)),
-            Self::Sparse { pattern, values } => {
-                Features::Sparse { pattern: pattern.clone(), values: tape.constant(values) }
+            Self::Sparse { pattern, values, dtype } => {
+                Features::Sparse { pattern: pattern.clone(), values: tape.constant(values), dtype: *dtype }
             }
         }
+    }
+
+    /// The features stored as `dtype`, so that a model computes in it. Sparse ones stay as they are, and what is made of
+    /// them is rounded.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn to_dtype(&self, dtype: DType) -> Result<Self, BackendError> {
+        Ok(match self {
+            Self::Dense(x) => Self::Dense(x.to_dtype(dtype, "features")?),
+            Self::Sparse { pattern, values, .. } => {
+                Self::Sparse { pattern: pattern.clone(), values: values.clone(), dtype }
+            }
+        })
     }
 
     /// `[nodes, width]`.
@@ -97,8 +116,23 @@ impl Features {
     pub fn dropout(&self, tape: &Tape, p: f32) -> Result<Self, OpError> {
         Ok(match self {
             Self::Dense(x) => Self::Dense(ops::dropout(tape, x, p)?),
-            Self::Sparse { pattern, values } => {
-                Self::Sparse { pattern: pattern.clone(), values: ops::dropout_sparse(tape, pattern, values, p)? }
+            Self::Sparse { pattern, values, dtype } => Self::Sparse {
+                pattern: pattern.clone(),
+                values: ops::dropout_sparse(tape, pattern, values, p)?,
+                dtype: *dtype,
+            },
+        })
+    }
+
+    /// As [`FeatureInput::to_dtype`].
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn to_dtype(&self, tape: &Tape, dtype: DType) -> Result<Self, OpError> {
+        Ok(match self {
+            Self::Dense(x) => Self::Dense(ops::to_dtype(tape, x, dtype)?),
+            Self::Sparse { pattern, values, .. } => {
+                Self::Sparse { pattern: pattern.clone(), values: values.clone(), dtype }
             }
         })
     }

@@ -1,6 +1,6 @@
 use super::{Conv, ConvInput, GatOptions, Initializer, Linear, Module, NnError, Parameter, Visitor, attention::Head};
 use crate::{
-    backend::{Device, DeviceGraph, Tensor},
+    backend::{DType, Device, DeviceGraph, Tensor},
     graph::Graph,
     matrix::Matrix,
     ops::{self, EdgeAttention, SpmmInput, Tape, Var},
@@ -66,8 +66,12 @@ impl Conv for GatConv {
         let (graph, attr) = self.options.edges(tape, input, "GatConv")?;
         let z = self.lin.forward(tape, input.x)?;
         let z_dst = input.of_destinations(tape, Some(&z), |x| self.lin.forward(tape, x))?;
-        let source = ops::linear(tape, &z, &self.folding.of(tape, &self.att_src)?, None)?;
-        let destination = ops::linear(tape, &z_dst, &self.folding.of(tape, &self.att_dst)?, None)?;
+        // Scores stay in 32 bits: the softmax is about their differences.
+        let scores = |z: &Var, att: &Parameter| -> Result<Var, NnError> {
+            Ok(ops::linear_typed(tape, z, &self.folding.of(tape, att)?, None, DType::F32)?)
+        };
+        let source = scores(&z, &self.att_src)?;
+        let destination = scores(&z_dst, &self.att_dst)?;
         // Attention and weight of the edges become one matrix, so that an edge costs its attributes and no more.
         let weight = match &self.edge {
             Some((lin, att)) => {

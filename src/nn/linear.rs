@@ -88,15 +88,16 @@ impl Linear {
 pub(super) fn product(tape: &Tape, x: &Features, weight: &Var, bias: Option<&Var>) -> Result<Var, NnError> {
     match x {
         Features::Dense(x) => Ok(ops::linear(tape, x, weight, bias)?),
-        Features::Sparse { pattern, values } => {
+        Features::Sparse { pattern, values, dtype } => {
             // A row of the product is the sum of those rows of W^T that the node's entries name.
             let transposed = ops::transpose(tape, weight)?;
             let input = SpmmInput { weight: Some(values), ..Default::default() };
             let product = ops::spmm(tape, pattern, &transposed, input)?;
-            match bias {
-                Some(bias) => Ok(ops::add_row(tape, &product, bias)?),
-                None => Ok(product),
-            }
+            let sum = match bias {
+                Some(bias) => ops::add_row(tape, &product, bias)?,
+                None => product,
+            };
+            Ok(ops::to_dtype(tape, &sum, *dtype)?)
         }
     }
 }

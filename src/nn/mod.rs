@@ -42,7 +42,7 @@ pub use gin::{GinConv, GineConv};
 pub use linear::{Linear, Mlp};
 pub use model::{Gnn, GnnBuilder, LayerKind, StoredModel};
 pub use norm::{BatchNorm, LayerNorm, Norm};
-pub use optim::{Adam, AdamOptions};
+pub use optim::{Adam, AdamOptions, LossScaling};
 pub use parameter::{Initializer, Module, Parameter, Visitor};
 pub use pna::{AverageDegree, PnaConv, PnaOptions, Scaler};
 pub use sage::{Aggregation, SageConv, SageOptions};

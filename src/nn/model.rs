@@ -6,7 +6,7 @@ use super::{
     TransformerOptions, Visitor, checkpoint, jumping::JumpingHead, norm::Normalization,
 };
 use crate::{
-    backend::{Device, DeviceGraph, kernels::Unary},
+    backend::{DType, Device, DeviceGraph, kernels::Unary},
     ops::{self, Tape, Var},
 };
 
@@ -51,6 +51,8 @@ pub struct GnnBuilder {
     dropout: f32,
     activation: Unary,
     #[serde(default)]
+    dtype: DType,
+    #[serde(default)]
     norm: Norm,
     #[serde(default)]
     residual: bool,
@@ -69,6 +71,7 @@ impl GnnBuilder {
             layers: 2,
             dropout: 0.5,
             activation: Unary::Relu,
+            dtype: DType::F32,
             norm: Norm::None,
             residual: false,
             jumping: false,
@@ -108,6 +111,12 @@ impl GnnBuilder {
     #[must_use]
     pub fn activation(self, activation: Unary) -> Self {
         Self { activation, ..self }
+    }
+
+    /// How features are stored between and within layers; weights stay in 32 bits, and so do sums and losses.
+    #[must_use]
+    pub fn dtype(self, dtype: DType) -> Self {
+        Self { dtype, ..self }
     }
 
     /// What normalises hidden features, before the activation.
@@ -324,6 +333,11 @@ impl Gnn {
         self.out_width
     }
 
+    /// How it stores features.
+    pub fn dtype(&self) -> DType {
+        self.builder.dtype
+    }
+
     /// The outputs, `[nodes, out]`.
     ///
     /// # Errors
@@ -335,7 +349,7 @@ impl Gnn {
         x: &Features,
         edge_weight: Option<&Var>,
     ) -> Result<Var, NnError> {
-        let mut x = x.clone();
+        let mut x = x.to_dtype(tape, self.builder.dtype)?;
         if let Some(lin_in) = &self.lin_in {
             let dropped = x.dropout(tape, self.builder.dropout)?;
             x = ops::activation(tape, &lin_in.forward(tape, &dropped)?, self.builder.activation)?.into();

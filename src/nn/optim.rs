@@ -2,7 +2,10 @@ use std::collections::HashMap;
 
 use super::{Module, NnError, Parameter};
 use crate::{
-    backend::{BackendError, Device, Tensor, kernels::AdamUpdate},
+    backend::{
+        BackendError, Buffer, Device, Tensor,
+        kernels::{AdamUpdate, LossScale, ScaleUpdate},
+    },
     ops::{Gradients, StepState},
 };
 
@@ -57,6 +60,21 @@ impl AdamOptions {
     }
 }
 
+/// How the gradient of the loss is scaled where gradients are stored as f16, see [`LossScale`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossScaling {
+    /// The first factor, a power of two from 1 to [`LossScale::LARGEST`].
+    pub initial: f32,
+    /// Steps without an overflow after which a factor twice as large is tried.
+    pub growth_interval: u32,
+}
+
+impl Default for LossScaling {
+    fn default() -> Self {
+        Self { initial: 65_536.0, growth_interval: 2_000 }
+    }
+}
+
 /// Adam and AdamW as PyTorch defines them; the formula is at [`AdamUpdate`].
 #[derive(Debug)]
 pub struct Adam {
@@ -65,6 +83,8 @@ pub struct Adam {
     step: u32,
     /// First and second moment of each parameter, by its key.
     moments: HashMap<usize, (Tensor, Tensor)>,
+    /// Holds a [`LossScale`].
+    scaling: Option<(LossScaling, Buffer)>,
 }
 
 impl Adam {
@@ -83,7 +103,49 @@ impl Adam {
             .into_iter()
             .map(|(_, p)| Ok((p.key(), (zeros(p)?, zeros(p)?))))
             .collect::<Result<_, BackendError>>()?;
-        Ok(Self { options, state: StepState::new(device, seed)?, step: 0, moments })
+        Ok(Self { options, state: StepState::new(device, seed)?, step: 0, moments, scaling: None })
+    }
+
+    /// Scales the gradient of the loss ([`Adam::loss_gradient`]), and skips steps that overflow.
+    ///
+    /// # Errors
+    /// If the factor is no power of two in its range or the interval 0, or what the device reports.
+    pub fn with_loss_scaling(self, scaling: LossScaling) -> Result<Self, NnError> {
+        let initial = scaling.initial;
+        if !(1.0..=LossScale::LARGEST).contains(&initial) || initial.log2().fract() != 0.0 {
+            let expected = format!("a power of two from 1 to {}", LossScale::LARGEST);
+            return Err(NnError::Argument { what: "the scale of the loss", got: initial.to_string(), expected });
+        }
+        if scaling.growth_interval == 0 {
+            let (what, expected) = ("the steps between two scales", "at least 1".into());
+            return Err(NnError::Argument { what, got: "0".into(), expected });
+        }
+        let device = self.state.device();
+        let buffer = device.allocate(size_of::<LossScale>() / 4, "loss scale")?;
+        device.write(&buffer, bytemuck::cast_slice(&[LossScale { scale: initial, ..Default::default() }]))?;
+        Ok(Self { scaling: Some((scaling, buffer)), ..self })
+    }
+
+    /// What [`Tape::backward_from`](crate::ops::Tape::backward_from) starts from at the loss: the scale on the device, 1
+    /// without scaling.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn loss_gradient(&self) -> Result<Tensor, BackendError> {
+        match &self.scaling {
+            Some((_, buffer)) => Ok(Tensor::of_word(self.state.device(), buffer)),
+            None => Tensor::full(self.state.device(), 1, 1, 1.0, "gradient of the loss"),
+        }
+    }
+
+    /// The scale of the loss, after everything enqueued so far; `None` without scaling.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub async fn loss_scale(&self) -> Result<Option<LossScale>, BackendError> {
+        let Some((_, buffer)) = &self.scaling else { return Ok(None) };
+        let words = self.state.device().read(buffer, size_of::<LossScale>() / 4).await?;
+        Ok(Some(bytemuck::pod_read_unaligned(bytemuck::cast_slice(&words))))
     }
 
     /// The state that a training tape takes.
@@ -107,6 +169,17 @@ impl Adam {
     /// # Errors
     /// What the device reports.
     pub fn update(&self, model: &dyn Module, gradients: &Gradients) -> Result<(), BackendError> {
+        if let Some((scaling, scale)) = &self.scaling {
+            for g in model.parameters().iter().filter_map(|(_, p)| gradients.of_parameter(p.key())) {
+                g.device().find_overflow(g, scale)?;
+            }
+            self.state.device().update_scale(&ScaleUpdate {
+                scale,
+                ln_beta1: self.options.beta1.ln() as f32,
+                ln_beta2: self.options.beta2.ln() as f32,
+                growth_interval: scaling.growth_interval,
+            })?;
+        }
         for (_, parameter) in model.parameters() {
             let (Some(g), Some((m, v))) = (gradients.of_parameter(parameter.key()), self.moments.get(&parameter.key()))
             else {
@@ -123,6 +196,7 @@ impl Adam {
                 epsilon: self.options.epsilon,
                 weight_decay: self.options.weight_decay,
                 decoupled: self.options.decoupled,
+                scale: self.scaling.as_ref().map(|(_, scale)| scale),
             })?;
         }
         Ok(())

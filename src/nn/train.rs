@@ -1,6 +1,6 @@
-use super::{Adam, AdamOptions, FeatureInput, Gnn, NnError};
+use super::{Adam, AdamOptions, FeatureInput, Gnn, LossScaling, NnError};
 use crate::{
-    backend::{DeviceGraph, Indices, Tensor},
+    backend::{DType, DeviceGraph, Indices, Tensor},
     ops::{self, ClassTargets, MultiTargets, Tape},
 };
 
@@ -26,7 +26,8 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// Prepares training; `seed` is that of the dropout masks.
+    /// Prepares training; `seed` is that of the dropout masks. A model that runs in f16 is trained with a scaled loss, see
+    /// [`LossScaling`].
     ///
     /// # Errors
     /// If an option has no meaning, or what the device reports.
@@ -38,8 +39,27 @@ impl Trainer {
         seed: u64,
         options: AdamOptions,
     ) -> Result<Self, NnError> {
-        let optimizer = Adam::new(graph.device(), &model, seed, options)?;
+        let mut optimizer = Adam::new(graph.device(), &model, seed, options)?;
+        // Converted once, not in every step.
+        let features = features.to_dtype(model.dtype())?;
+        // The gradients of bf16 have the range of 32 bits.
+        if model.dtype() == DType::F16 {
+            optimizer = optimizer.with_loss_scaling(LossScaling::default())?;
+        }
         Ok(Self { model, graph, features, edge_weight: None, targets, optimizer })
+    }
+
+    /// The optimiser, whose [`Adam::loss_scale`] tells how training in f16 goes.
+    pub fn optimizer(&self) -> &Adam {
+        &self.optimizer
+    }
+
+    /// Trains with another scale of the loss, in whatever dtype.
+    ///
+    /// # Errors
+    /// As [`Adam::with_loss_scaling`].
+    pub fn with_loss_scaling(self, scaling: LossScaling) -> Result<Self, NnError> {
+        Ok(Self { optimizer: self.optimizer.with_loss_scaling(scaling)?, ..self })
     }
 
     /// Gives every edge a weight: `[edges, 1]`, in edge order.
@@ -63,7 +83,7 @@ impl Trainer {
             Targets::Multi(targets) => ops::binary_cross_entropy(&tape, &logits, targets)?,
         };
         drop(logits);
-        let gradients = tape.backward(&loss)?;
+        let gradients = tape.backward_from(&loss, self.optimizer.loss_gradient()?)?;
         self.optimizer.update(&self.model, &gradients)?;
         device.flush()?;
         Ok(loss.tensor().clone())

@@ -122,7 +122,7 @@ pub fn head_rows(tape: &Tape, x: &Var, rows: usize) -> Result<Var, OpError> {
         });
     }
     tape.record(x.tensor().head_rows(rows), &[x], move |g, sink| {
-        let grad = Tensor::full(g.device(), all, cols, 0.0, "gradient of the first rows")?;
+        let grad = g.zeros(all, cols, "gradient of the first rows")?;
         g.device().add_assign(g, &grad.head_rows(rows))?;
         sink.give(0, grad)
     })

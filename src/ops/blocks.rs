@@ -23,10 +23,10 @@ pub fn column_range(tape: &Tape, x: &Var, columns: Range<usize>) -> Result<Var, 
         return Ok(x.clone());
     }
     let (first, shape) = (columns.start, [rows, columns.len()]);
-    let out = Tensor::uninit(tape.device(), rows, columns.len(), "range of columns")?;
+    let out = x.tensor().with_shape(rows, columns.len(), "range of columns")?;
     tape.device().copy_block(&BlockCopy { x: x.tensor(), from: [0, first], out: &out, to: [0, 0], shape })?;
     tape.record(out, &[x], move |g, sink| {
-        let grad = Tensor::full(g.device(), rows, cols, 0.0, "gradient of a range of columns")?;
+        let grad = g.zeros(rows, cols, "gradient of a range of columns")?;
         g.device().copy_block(&BlockCopy { x: g, from: [0, 0], out: &grad, to: [0, first], shape })?;
         sink.give(0, grad)
     })
@@ -50,7 +50,7 @@ pub fn concat_columns(tape: &Tape, parts: &[&Var]) -> Result<Var, OpError> {
     }
     let rows = first.shape()[0];
     let widths: Vec<usize> = parts.iter().map(|part| part.shape()[1]).collect();
-    let out = Tensor::uninit(tape.device(), rows, widths.iter().sum(), "matrices side by side")?;
+    let out = first.tensor().with_shape(rows, widths.iter().sum(), "matrices side by side")?;
     let mut at = 0;
     for (part, &width) in parts.iter().zip(&widths) {
         expect("concat_columns", "a matrix", part.tensor(), [rows, width])?;
@@ -62,7 +62,7 @@ pub fn concat_columns(tape: &Tape, parts: &[&Var]) -> Result<Var, OpError> {
         let mut at = 0;
         for (i, &width) in widths.iter().enumerate() {
             if sink.wants(i) {
-                let grad = Tensor::uninit(g.device(), rows, width, "gradient of a matrix beside others")?;
+                let grad = g.with_shape(rows, width, "gradient of a matrix beside others")?;
                 let shape = [rows, width];
                 g.device().copy_block(&BlockCopy { x: g, from: [0, at], out: &grad, to: [0, 0], shape })?;
                 sink.give(i, grad)?;
@@ -80,14 +80,14 @@ pub fn concat_columns(tape: &Tape, parts: &[&Var]) -> Result<Var, OpError> {
 pub fn stack_blocks(tape: &Tape, x: &Var, blocks: usize) -> Result<Var, OpError> {
     let [rows, columns] = x.shape();
     let cols = columns_of("stack_blocks", columns, blocks)?;
-    let out = Tensor::uninit(tape.device(), blocks * rows, cols, "stacked blocks")?;
+    let out = x.tensor().with_shape(blocks * rows, cols, "stacked blocks")?;
     let shape = [rows, cols];
     for b in 0..blocks {
         let (from, to) = ([0, b * cols], [b * rows, 0]);
         tape.device().copy_block(&BlockCopy { x: x.tensor(), from, out: &out, to, shape })?;
     }
     tape.record(out, &[x], move |g, sink| {
-        let grad = Tensor::uninit(g.device(), rows, columns, "gradient of stacked blocks")?;
+        let grad = g.with_shape(rows, columns, "gradient of stacked blocks")?;
         for b in 0..blocks {
             let (from, to) = ([b * rows, 0], [0, b * cols]);
             g.device().copy_block(&BlockCopy { x: g, from, out: &grad, to, shape })?;
@@ -110,7 +110,7 @@ pub fn spread_blocks(tape: &Tape, y: &Var, x: &Var, weight: &Tensor) -> Result<V
     let weight = weight.clone();
     tape.record(out, &[y, x], move |g, sink| {
         if sink.wants(1) {
-            let grad = Tensor::uninit(g.device(), rows, cols, "gradient of what blocks share")?;
+            let grad = g.with_shape(rows, cols, "gradient of what blocks share")?;
             g.device().merge_blocks(g, &weight, None, &grad)?;
             sink.give(1, grad)?;
         }
@@ -132,7 +132,7 @@ pub fn merge_blocks(tape: &Tape, y: &Var, x: &Var, weight: &Tensor) -> Result<Va
     let weight = weight.clone();
     tape.record(out, &[y, x], move |g, sink| {
         if sink.wants(1) {
-            let grad = Tensor::uninit(g.device(), rows, blocks * cols, "gradient of weighted blocks")?;
+            let grad = g.with_shape(rows, blocks * cols, "gradient of weighted blocks")?;
             g.device().spread_blocks(g, &weight, None, &grad)?;
             sink.give(1, grad)?;
         }

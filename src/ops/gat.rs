@@ -51,7 +51,7 @@ pub fn gat_with_plans(
     expect(OP, "the scores of destinations", destination.tensor(), [graph.num_dst(), options.heads])?;
     let kept = Kept::new(OP, tape, graph, edge, options.heads, options, plan)?;
     let nodes = [z, source, destination].map(|var| var.tensor().clone());
-    let h = Tensor::uninit(tape.device(), graph.num_dst(), features, "attention")?;
+    let h = z.tensor().with_shape(graph.num_dst(), features, "attention")?;
     let logsumexp = destination.tensor().like("sums of attention")?;
     tape.device().gat(&args(&kept, &nodes), &h, &logsumexp)?;
 

@@ -48,7 +48,7 @@ fn select(tape: &Tape, x: &Var, selection: &RowSelection, direction: Direction) 
 
 /// The row that each destination of `graph` names, or over the transpose the sum of those that name a source.
 pub(super) fn selected(x: &Tensor, graph: &DeviceGraph, direction: Direction) -> Result<Tensor, OpError> {
-    let out = Tensor::uninit(x.device(), graph.dims(direction).0, x.cols(), "selected rows")?;
+    let out = x.with_shape(graph.dims(direction).0, x.cols(), "selected rows")?;
     x.device().spmm(&Spmm {
         graph,
         direction,
@@ -69,12 +69,12 @@ pub(super) fn selected(x: &Tensor, graph: &DeviceGraph, direction: Direction) ->
 pub fn gather_edges(tape: &Tape, x: &Var, looped: &LoopedGraph, fill: f32) -> Result<Var, OpError> {
     let [edges, width] = x.shape();
     let source = looped.source();
-    let out = Tensor::uninit(tape.device(), source.len(), width, "values of derived edges")?;
+    let out = x.tensor().with_shape(source.len(), width, "values of derived edges")?;
     tape.device().gather_rows(x.tensor(), source, fill, &out)?;
     let source = source.clone();
     tape.record(out, &[x], move |g, sink| {
         // Edges that the derived graph left out get no gradient.
-        let grad = Tensor::full(g.device(), edges, width, 0.0, "gradient of edge values")?;
+        let grad = g.zeros(edges, width, "gradient of edge values")?;
         g.device().scatter_rows(g, &source, &grad)?;
         sink.give(0, grad)
     })

@@ -61,7 +61,7 @@ pub fn gatv2_with_plans(
         let edges = EdgeGradients::new(&kept, sink)?;
         let [l, r, att] = &nodes;
         let (grad_l, grad_r) = (l.like("gradient of sources")?, r.like("gradient of destinations")?);
-        let grad_att = r.like("gradients of attention by row")?;
+        let grad_att = Tensor::uninit(g.device(), r.rows(), r.cols(), "gradients of attention by row")?;
         g.device().gatv2_grad(&Gatv2Backward {
             forward: &args(&kept, &nodes),
             h: &kept_h,

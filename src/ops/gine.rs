@@ -40,7 +40,7 @@ pub fn gine(
         weight: weight.tensor().clone(),
         bias: bias.map(|b| b.tensor().clone()),
     };
-    let out = Tensor::uninit(tape.device(), graph.num_dst(), features, "sums of edge messages")?;
+    let out = x.tensor().with_shape(graph.num_dst(), features, "sums of edge messages")?;
     for rows in edges.slices(Direction::Forward) {
         let slice = edges.project(Direction::Forward, &rows)?;
         tape.device().gine(&GineForward { graph, rows, x: x.tensor(), e: &slice.projected, out: &out })?;

@@ -1,5 +1,4 @@
 use super::{OpError, Tape, Var};
-use crate::backend::Tensor;
 
 /// Channels of a head, given the columns of all.
 pub(super) fn channels_of(op: &'static str, heads: usize, columns: usize) -> Result<usize, OpError> {
@@ -17,10 +16,10 @@ pub(super) fn channels_of(op: &'static str, heads: usize, columns: usize) -> Res
 pub fn mean_heads(tape: &Tape, x: &Var, heads: usize) -> Result<Var, OpError> {
     let [rows, columns] = x.shape();
     let channels = channels_of("mean_heads", heads, columns)?;
-    let out = Tensor::uninit(tape.device(), rows, channels, "mean of heads")?;
+    let out = x.tensor().with_shape(rows, channels, "mean of heads")?;
     tape.device().mean_heads(heads, x.tensor(), &out)?;
     tape.record(out, &[x], move |g, sink| {
-        let grad = Tensor::uninit(g.device(), rows, columns, "gradient of heads")?;
+        let grad = g.with_shape(rows, columns, "gradient of heads")?;
         g.device().spread_heads(heads, g, &grad)?;
         sink.give(0, grad)
     })

@@ -1,17 +1,26 @@
 use super::{OpError, Tape, Var, error::expect};
-use crate::backend::{Tensor, kernels::Gemm};
+use crate::backend::{DType, Tensor, kernels::Gemm};
 
-/// `y = x W^T + b`; `x` is `[rows, in]`, `weight` `[out, in]`, `bias` `[1, out]`.
+/// `y = x W^T + b`; `x` is `[rows, in]`, `weight` `[out, in]`, `bias` `[1, out]`. `y` is stored as `x` is, parameters and
+/// their gradients in 32 bits.
 ///
 /// # Errors
 /// If the shapes do not fit, or what the device reports.
 pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var, OpError> {
+    linear_typed(tape, x, weight, bias, x.tensor().dtype())
+}
+
+/// [`linear`] with the result stored as `dtype`: scores of a half's features, say, are computed in 32 bits and may stay so.
+///
+/// # Errors
+/// As [`linear`].
+pub fn linear_typed(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, dtype: DType) -> Result<Var, OpError> {
     let ([rows, width], [out_width, _]) = (x.shape(), weight.shape());
     expect("linear", "the weight", weight.tensor(), [out_width, width])?;
     if let Some(bias) = bias {
         expect("linear", "the bias", bias.tensor(), [1, out_width])?;
     }
-    let out = Tensor::uninit(tape.device(), rows, out_width, "linear")?;
+    let out = Tensor::uninit_typed(tape.device(), dtype, rows, out_width, "linear")?;
     tape.device().gemm(&Gemm {
         a: x.tensor(),
         transpose_a: false,
@@ -87,7 +96,7 @@ impl Product<'_> {
 /// What the device reports.
 pub fn transpose(tape: &Tape, x: &Var) -> Result<Var, OpError> {
     let flip = |x: &Tensor| -> Result<Tensor, OpError> {
-        let out = Tensor::uninit(x.device(), x.cols(), x.rows(), "transpose")?;
+        let out = x.with_shape(x.cols(), x.rows(), "transpose")?;
         x.device().transpose(x, &out)?;
         Ok(out)
     };

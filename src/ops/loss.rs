@@ -1,6 +1,6 @@
-use super::{OpError, Tape, Var, error::expect};
+use super::{OpError, Tape, Var, error::expect, to_dtype};
 use crate::{
-    backend::{Device, Indices, Tensor},
+    backend::{DType, Device, Indices, Tensor},
     matrix::Matrix,
 };
 
@@ -114,6 +114,8 @@ fn masked_loss(
     x: &Var,
     kernel: impl Fn(&Tensor, &Tensor, &Tensor) -> Result<(), OpError>,
 ) -> Result<Var, OpError> {
+    // Halves of logits would lose the differences that a loss is about.
+    let x = &to_dtype(tape, x, DType::F32)?;
     let device = tape.device();
     let losses = Tensor::uninit(device, x.shape()[0], 1, "losses")?;
     let grad = x.tensor().like("gradient of a loss")?;

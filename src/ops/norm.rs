@@ -147,7 +147,8 @@ pub fn layer_norm(tape: &Tape, x: &Var, affine: Option<[&Var; 2]>, epsilon: f32)
     tape.record(out, &inputs(x, affine), move |g, sink| {
         let device = g.device().clone();
         let grad_x = g.like("gradient of normalised rows")?;
-        let scaled = weight.is_some().then(|| g.like("gradients of a weight by row")).transpose()?;
+        let by_row = || Tensor::uninit(&device, g.rows(), g.cols(), "gradients of a weight by row");
+        let scaled = weight.is_some().then(by_row).transpose()?;
         device.row_norm_grad(&RowNormBackward {
             x: &kept,
             g,

@@ -83,7 +83,7 @@ fn run<P: ReducePlanner>(
     expect("reduce", "x", x.tensor(), [graph.num_src(), features])?;
     let device = tape.device();
     let parts = Ingredients::of(statistics);
-    let out = Tensor::uninit(device, graph.num_dst(), statistics.len() * features, "neighbour statistics")?;
+    let out = x.tensor().with_shape(graph.num_dst(), statistics.len() * features, "neighbour statistics")?;
     let kept_cols = parts.kept_cols(features);
     let kept = ((x.is_tracked() || temperature.is_some_and(Var::is_tracked)) && kept_cols > 0)
         .then(|| Tensor::uninit(device, graph.num_dst(), kept_cols, "means and arguments"))
@@ -120,8 +120,10 @@ fn run<P: ReducePlanner>(
             })?;
             coefficients
         };
-        let grad_x = Tensor::uninit(&device, graph.num_src(), features, "gradient of neighbour statistics")?;
-        let slope = (t.is_some() && sink.wants(1)).then(|| grad_x.like("gradients of the temperature")).transpose()?;
+        let grad_x = g.with_shape(graph.num_src(), features, "gradient of neighbour statistics")?;
+        let slope = (t.is_some() && sink.wants(1))
+            .then(|| Tensor::uninit(&device, graph.num_src(), features, "gradients of the temperature"))
+            .transpose()?;
         device.reduce_grad(&ReduceGradient {
             graph: &graph,
             statistics: &statistics,

@@ -21,7 +21,7 @@ pub fn edge_dot(tape: &Tape, graph: &DeviceGraph, a: &Var, b: &Var) -> Result<Va
     let (graph, kept_a, kept_b) = (graph.clone(), a.tensor().clone(), b.tensor().clone());
     tape.record(out, &[a, b], move |g, sink| {
         let sum = |direction: Direction, x: &Tensor| -> Result<Tensor, OpError> {
-            let out = Tensor::uninit(g.device(), graph.dims(direction).0, x.cols(), "gradient of edge products")?;
+            let out = x.with_shape(graph.dims(direction).0, x.cols(), "gradient of edge products")?;
             let plan = &SpmmPlan::new(graph.offsets(direction), x.cols(), g.device().capabilities());
             g.device().spmm(&Spmm {
                 graph: &graph,

@@ -63,7 +63,7 @@ where
     let tensor = |var: Option<&Var>| var.map(|v| v.tensor().clone());
     let (weight, row_scale, column_scale) = (tensor(input.weight), tensor(input.row_scale), tensor(input.column_scale));
     let device = tape.device();
-    let out = Tensor::uninit(device, rows, features, "neighbour sums")?;
+    let out = x.tensor().with_shape(rows, features, "neighbour sums")?;
     device.spmm(&Spmm {
         graph,
         direction,
@@ -88,7 +88,7 @@ where
     tape.record(out, &inputs.each_ref(), move |g, sink| {
         let device = g.device().clone();
         if sink.wants(0) || sink.wants(3) {
-            let grad_x = Tensor::uninit(&device, columns, g.cols(), "gradient of neighbour sums")?;
+            let grad_x = g.with_shape(columns, g.cols(), "gradient of neighbour sums")?;
             device.spmm(&Spmm {
                 graph: &graph,
                 direction: direction.reversed(),

@@ -45,6 +45,11 @@ impl StepState {
         self.device.write(&self.buffer, bytemuck::cast_slice(&[self.data()]))
     }
 
+    /// The device that it is kept on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// The memory that kernels read.
     pub fn buffer(&self) -> &Buffer {
         &self.buffer

@@ -164,7 +164,7 @@ impl Kept {
     fn extend(&self, x: &Tensor) -> Result<Tensor, OpError> {
         let Some((_, weight)) = &self.edges else { return Ok(x.clone()) };
         let columns = self.heads * (self.channels + weight.cols());
-        let out = Tensor::uninit(x.device(), x.rows(), columns, "heads and their share of edge attributes")?;
+        let out = x.with_shape(x.rows(), columns, "heads and their share of edge attributes")?;
         x.device().extend_heads(self.heads, x, weight, &out)?;
         Ok(out)
     }
@@ -172,7 +172,7 @@ impl Kept {
     /// `y_ih + W_h t_ih` of `(y_ih, t_ih)`.
     fn fold(&self, x: &Tensor) -> Result<Tensor, OpError> {
         let Some((_, weight)) = &self.edges else { return Ok(x.clone()) };
-        let out = Tensor::uninit(x.device(), x.rows(), self.heads * self.channels, "heads with edge attributes")?;
+        let out = x.with_shape(x.rows(), self.heads * self.channels, "heads with edge attributes")?;
         x.device().fold_heads(self.heads, x, weight, &out)?;
         Ok(out)
     }

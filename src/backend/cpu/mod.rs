@@ -5,6 +5,7 @@
 
 mod attention;
 mod blocks;
+mod cast;
 mod elementwise;
 mod gat;
 mod gate;

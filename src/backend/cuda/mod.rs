@@ -6,6 +6,7 @@
 
 mod blas;
 mod blocks;
+mod cast;
 mod compile;
 mod driver;
 mod elementwise;
@@ -243,6 +244,7 @@ pub fn devices() -> Result<Vec<DeviceInfo>, BackendError> {
 fn modules() -> Vec<Module> {
     [
         blocks::modules(),
+        cast::modules(),
         elementwise::modules(),
         gate::modules(),
         gather::modules(),

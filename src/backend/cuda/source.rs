@@ -9,6 +9,7 @@ const FILES: &[(&str, &str)] = &[
     ("random.cuh", include_str!("../../../cuda/random.cuh")),
     ("attention.cuh", include_str!("../../../cuda/attention.cuh")),
     ("blocks.cu", include_str!("../../../cuda/blocks.cu")),
+    ("cast.cu", include_str!("../../../cuda/cast.cu")),
     ("elementwise.cu", include_str!("../../../cuda/elementwise.cu")),
     ("gate.cu", include_str!("../../../cuda/gate.cu")),
     ("gather.cu", include_str!("../../../cuda/gather.cu")),

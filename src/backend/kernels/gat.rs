@@ -31,6 +31,13 @@ pub struct Gat<'a> {
     pub plan: &'a AttentionPlan,
 }
 
+impl Gat<'_> {
+    /// Whether heads begin at multiples of four numbers.
+    pub fn aligned(&self) -> bool {
+        (self.z.cols() / self.heads.max(1)).is_multiple_of(4)
+    }
+}
+
 /// The gradients of [`Gat`], given that of `h`. Scores are computed again: with `delta_i = <g_i, h_i>` and
 /// `t_k = leaky'(...) a_k (m_k <g_i, z_j> - delta_i)` for each head:
 ///

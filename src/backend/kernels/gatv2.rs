@@ -32,6 +32,13 @@ pub struct Gatv2<'a> {
     pub plan: &'a AttentionPlan,
 }
 
+impl Gatv2<'_> {
+    /// Whether heads begin at multiples of four numbers.
+    pub fn aligned(&self) -> bool {
+        (self.l.cols() / self.heads.max(1)).is_multiple_of(4)
+    }
+}
+
 /// Edge attributes and the weight that projects them inside of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct EdgeTerm<'a> {

@@ -4,6 +4,7 @@
 //! order that depends on nothing but the shapes and the plan, so that two runs on one device give the same bits.
 
 mod blocks;
+mod cast;
 mod elementwise;
 mod gat;
 mod gate;
@@ -24,6 +25,7 @@ mod spmm;
 mod transformer;
 
 pub use blocks::{BlockCopy, BlockKernels};
+pub use cast::CastKernels;
 pub use elementwise::{ElementwiseKernels, Unary};
 pub use gat::{Gat, GatBackward, GatKernels};
 pub use gate::{Gate, GateBackward, GateKernels};
@@ -34,7 +36,7 @@ pub use heads::HeadKernels;
 pub use linear::{Gemm, LinearKernels};
 pub use loss::LossKernels;
 pub use norm::{ColumnNorm, ColumnNormBackward, NormKernels, OwnMoments, RowNorm, RowNormBackward};
-pub use optim::{AdamUpdate, OptimKernels};
+pub use optim::{AdamUpdate, LossScale, OptimKernels, ScaleUpdate};
 pub(crate) use random::DropoutKey;
 pub use random::{DropoutMask, StepData, dropout_keeps, dropout_threshold};
 pub use reduce::{Ingredients, Reduce, ReduceCoefficients, ReduceGradient, ReduceKernels, Statistic};
@@ -43,3 +45,38 @@ pub use sddmm::{Sddmm, SddmmKernels};
 pub use softmax::SoftmaxKernels;
 pub use spmm::{Spmm, SpmmKernels};
 pub use transformer::{Attention, TransformerBackward, TransformerForward, TransformerKernels};
+
+/// The families whose kernels compute with features, which may be stored in halves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// [`BlockKernels`].
+    Blocks,
+    /// [`ElementwiseKernels`].
+    Elementwise,
+    /// [`GatKernels`].
+    Gat,
+    /// [`GateKernels`].
+    Gate,
+    /// [`GatherKernels`].
+    Gather,
+    /// [`Gatv2Kernels`].
+    Gatv2,
+    /// [`GineKernels`].
+    Gine,
+    /// [`HeadKernels`].
+    Heads,
+    /// [`LinearKernels`].
+    Linear,
+    /// [`NormKernels`].
+    Norm,
+    /// [`ReduceKernels`].
+    Reduce,
+    /// [`RowKernels`].
+    Rows,
+    /// [`SddmmKernels`].
+    Sddmm,
+    /// [`SpmmKernels`].
+    Spmm,
+    /// [`TransformerKernels`].
+    Transformer,
+}

@@ -33,13 +33,15 @@ impl WgpuBackend {
         out: &'a Tensor,
         more: impl Fn(Dispatch<'a>, usize) -> Dispatch<'a>,
     ) -> Result<(), BackendError> {
-        for rows in row_slices(out.rows(), &[out.stride()], self.capabilities.max_binding_bytes) {
-            let words = rows.len() * out.stride();
-            let mut dispatch = Dispatch::new(variant).param("words", words).rows("out", out, rows.start, rows.len());
+        let variant = variant.with(Flag::Half, out.dtype().is_half());
+        for rows in row_slices(out.rows(), &[out.row_words()], self.capabilities.max_binding_bytes) {
+            let entries = rows.len() * out.stride();
+            let mut dispatch =
+                Dispatch::new(variant).param("entries", entries).rows("out", out, rows.start, rows.len());
             for (name, tensor) in inputs {
                 dispatch = dispatch.rows(name, tensor, rows.start, rows.len());
             }
-            self.run(more(dispatch, rows.start).threads(words.div_ceil(4)))?;
+            self.run(more(dispatch, rows.start).threads(entries.div_ceil(4)))?;
         }
         Ok(())
     }
@@ -47,7 +49,7 @@ impl WgpuBackend {
     pub(super) fn fill_words(&self, buffer: &Buffer, words: usize, value: u32) -> Result<(), BackendError> {
         for slice in row_slices(words, &[1], self.capabilities.max_binding_bytes) {
             let dispatch = Dispatch::new(Variant::new(Kernel::Fill))
-                .param("words", slice.len())
+                .param("entries", slice.len())
                 .param("value", value as usize)
                 .words("out", buffer, slice.start, slice.len());
             self.run(dispatch.threads(slice.len().div_ceil(4)))?;
@@ -85,7 +87,7 @@ impl ElementwiseKernels for WgpuBackend {
 
     unsafe fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         self.flat(Variant::new(Kernel::AddRow), &[("x", x)], out, |d, _| {
-            d.param("stride", out.stride()).tensor("row", row)
+            d.param("stride", out.stride()).param("row_end", row.stride()).tensor("row", row)
         })
     }
 
@@ -125,7 +127,7 @@ impl ElementwiseKernels for WgpuBackend {
         let columns = resident.array(pattern, Direction::Forward, Array::Columns)?;
         for edges in row_slices(pattern.num_edges(), &[1], self.capabilities.max_binding_bytes) {
             let dispatch = Dispatch::new(Variant::new(Kernel::DropoutSparse))
-                .param("words", edges.len())
+                .param("entries", edges.len())
                 .words("rows", rows.buffer(), edges.start, edges.len())
                 .words("columns", columns.buffer(), edges.start, edges.len())
                 .rows("values", values, edges.start, edges.len())

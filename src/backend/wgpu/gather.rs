@@ -5,9 +5,14 @@ use super::{
 };
 use crate::backend::{BackendError, Indices, Tensor, kernels::GatherKernels};
 
-/// Chunks of a row: numbers of a single column, else quads.
+/// Chunks of a row: numbers of a single column of 32 bits, else quads.
 pub(super) fn chunks_of(tensor: &Tensor) -> usize {
     if tensor.cols() == 1 { 1 } else { tensor.stride() / 4 }
+}
+
+/// Units of 16 bytes in a row; numbers of a single column.
+fn units_of(tensor: &Tensor) -> usize {
+    if tensor.cols() == 1 { 1 } else { tensor.row_words() / 4 }
 }
 
 impl WgpuBackend {
@@ -20,18 +25,19 @@ impl WgpuBackend {
         if fits(self, x) {
             return f(x, 0);
         }
+        // In units of 16 bytes, which are two chunks of halves.
         let width = panel_chunks(self, x.rows())?;
-        let total = chunks_of(x);
+        let (total, chunks_a_unit) = (units_of(x), x.dtype().per_word());
         for first in (0..total).step_by(width) {
-            let chunks = width.min(total - first);
-            let panel = Tensor::uninit_on(x, x.rows(), chunks * 4, "column panel")?;
-            self.copy_chunks(x, first, &panel, 0, chunks)?;
-            f(&panel, first)?;
+            let units = width.min(total - first);
+            let panel = x.with_shape(x.rows(), units * chunks_a_unit * 4, "column panel")?;
+            self.copy_chunks(x, first, &panel, 0, units)?;
+            f(&panel, first * chunks_a_unit)?;
         }
         Ok(())
     }
 
-    /// Copies `chunks` chunks of every row.
+    /// Copies `chunks` chunks of 16 bytes of every row, or of a number of a single column.
     pub(super) fn copy_chunks(
         &self,
         x: &Tensor,
@@ -40,14 +46,14 @@ impl WgpuBackend {
         out_first: usize,
         chunks: usize,
     ) -> Result<(), BackendError> {
-        for rows in row_slices(x.rows(), &[x.stride(), out.stride()], self.capabilities.max_binding_bytes) {
+        for rows in row_slices(x.rows(), &[x.row_words(), out.row_words()], self.capabilities.max_binding_bytes) {
             let dispatch = Dispatch::new(Variant::new(Kernel::Copy))
                 .with(Flag::Scalar, x.cols() == 1)
                 .param("count", rows.len())
                 .param("chunks", chunks)
-                .param("x_stride", chunks_of(x))
+                .param("x_stride", units_of(x))
                 .param("x_first", x_first)
-                .param("out_stride", chunks_of(out))
+                .param("out_stride", units_of(out))
                 .param("out_first", out_first)
                 .rows("x", x, rows.start, rows.len())
                 .rows("out", out, rows.start, rows.len());

@@ -7,6 +7,7 @@
 mod adapter;
 mod attention;
 mod blocks;
+mod cast;
 mod elementwise;
 mod errors;
 mod gat;
@@ -46,7 +47,8 @@ pub use variants::all_shaders;
 pub use wgpu;
 
 use super::{
-    Backend, BackendError, Buffer, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture,
+    Backend, BackendError, Buffer, DType, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture,
+    kernels::Family,
     pool::{Pool, Pooled},
 };
 use crate::plan::Capabilities;
@@ -254,7 +256,12 @@ impl WgpuBackend {
     }
 }
 
-impl Backend for WgpuBackend {}
+impl Backend for WgpuBackend {
+    fn takes(&self, family: Family, dtype: DType, aligned: bool) -> bool {
+        // A bf16 would double the variants again.
+        dtype == DType::F16 && aligned && matches!(family, Family::Elementwise | Family::Spmm)
+    }
+}
 
 impl Memory for WgpuBackend {
     fn info(&self) -> &DeviceInfo {

@@ -60,7 +60,7 @@ impl<'a> Dispatch<'a> {
 
     /// Binds rows `first .. first + rows` of a tensor; `first` is a multiple of 64.
     pub(super) fn rows(self, name: &'static str, tensor: &'a Tensor, first: usize, rows: usize) -> Self {
-        self.words(name, tensor.buffer(), first * tensor.stride(), rows * tensor.stride())
+        self.words(name, tensor.buffer(), first * tensor.row_words(), rows * tensor.row_words())
     }
 
     /// Binds rows of a tensor if there is one, and switches the flag that says so.

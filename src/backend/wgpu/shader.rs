@@ -32,12 +32,14 @@ const FILES: &[(&str, &str)] = &[
     ("random", include_str!("../../../shaders/random.wgsl")),
     ("attention", include_str!("../../../shaders/attention.wgsl")),
     ("blocks", include_str!("../../../shaders/blocks.wgsl")),
+    ("cast", include_str!("../../../shaders/cast.wgsl")),
     ("elementwise", include_str!("../../../shaders/elementwise.wgsl")),
     ("gat", include_str!("../../../shaders/gat.wgsl")),
     ("gate", include_str!("../../../shaders/gate.wgsl")),
     ("gather", include_str!("../../../shaders/gather.wgsl")),
     ("gatv2", include_str!("../../../shaders/gatv2.wgsl")),
     ("gine", include_str!("../../../shaders/gine.wgsl")),
+    ("half", include_str!("../../../shaders/half.wgsl")),
     ("heads", include_str!("../../../shaders/heads.wgsl")),
     ("lanes", include_str!("../../../shaders/lanes.wgsl")),
     ("linear", include_str!("../../../shaders/linear.wgsl")),
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(names, ["offsets", "columns", "weight", "x", "row_scale", "out"]);
         assert!(shader.bindings.iter().all(|b| b.written == (b.name == "out")));
         assert!(shader.wgsl.contains("@binding(3) var<storage, read> weight: array<f32>;"));
-        assert!(shader.wgsl.contains("@binding(6) var<storage, read_write> out: array<Chunk>;"));
+        assert!(shader.wgsl.contains("@binding(6) var<storage, read_write> out: array<Packed>;"));
         assert_eq!(shader.params[0], "tasks");
         assert!(!shader.wgsl.contains('#'));
     }

@@ -44,7 +44,7 @@ pub(super) fn edge_slices(offsets: &[u32], strides: &[usize], limit: u64) -> Vec
     slices
 }
 
-/// Chunks (of 4 features) that a panel of `rows` rows may have to fit a binding.
+/// Chunks (of 16 bytes) that a panel of `rows` rows may have to fit a binding.
 pub(super) fn panel_chunks(backend: &WgpuBackend, rows: usize) -> Result<usize, BackendError> {
     let limit = backend.capabilities.max_binding_bytes;
     let chunks = limit as usize / (rows.max(1) * 16);
@@ -52,7 +52,7 @@ pub(super) fn panel_chunks(backend: &WgpuBackend, rows: usize) -> Result<usize, 
         return Ok(chunks);
     }
     Err(BackendError::TooLarge {
-        what: format!("four features of {rows} nodes"),
+        what: format!("16 bytes of features of {rows} nodes"),
         requested: rows as u64 * 16,
         limit,
         remedy: "sample the graph, use a device with larger bindings, or use the cpu backend",

@@ -32,7 +32,7 @@ impl SpmmKernels for WgpuBackend {
             positions: permuted.then(|| resident.array(args.graph, args.direction, Array::Positions)).transpose()?,
         };
         let offsets = args.graph.offsets(args.direction);
-        let slices = edge_slices(offsets, &[args.out.stride()], self.capabilities.max_binding_bytes);
+        let slices = edge_slices(offsets, &[args.out.row_words()], self.capabilities.max_binding_bytes);
         self.for_each_panel(args.x, |panel, first_chunk| {
             for slice in &slices {
                 // Heavy rows start first: they take longest.
@@ -71,6 +71,7 @@ impl WgpuBackend {
         };
         let mut dispatch = Dispatch::new(Variant::new(kernel))
             .with(Flag::Scalar, panel.cols() == 1)
+            .with(Flag::Half, panel.dtype().is_half())
             .param("chunks", chunks_of(panel))
             .param("edge_base", edges.start)
             .param("x_stride", chunks_of(panel))
@@ -102,7 +103,9 @@ impl WgpuBackend {
         heavy: &HeavyRows,
     ) -> Result<(), BackendError> {
         let chunks = chunks_of(panel);
-        let partials = Tensor::uninit_on(panel, heavy.num_segments, panel.cols(), "sums of edge segments")?;
+        // In 32 bits, as wide as the panel with its padding.
+        let cols = if panel.dtype().is_half() { panel.stride() } else { panel.cols() };
+        let partials = Tensor::uninit_on(panel, heavy.num_segments, cols, "sums of edge segments")?;
         let segments = self
             .spmm_launch(args, arrays, panel, slice)
             .with(Flag::Segmented, true)
@@ -128,6 +131,7 @@ impl WgpuBackend {
         let chunks = chunks_of(partials);
         let merge = Dispatch::new(Variant::new(Kernel::SpmmMerge))
             .with(Flag::Scalar, partials.cols() == 1)
+            .with(Flag::Half, out.dtype().is_half())
             .param("tasks", rows.len() / 4)
             .param("chunks", chunks)
             .param("out_stride", chunks_of(out))

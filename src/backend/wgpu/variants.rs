@@ -19,6 +19,7 @@ pub(super) enum Kernel {
     BlockSpread,
     ColumnNorm,
     ColumnNormGrad,
+    Cast,
     ColumnSums,
     Combine,
     Copy,
@@ -28,6 +29,7 @@ pub(super) enum Kernel {
     EdgeSoftmax,
     EdgeSoftmaxGrad,
     Fill,
+    FindOverflow,
     GatByDestination,
     GatBySource,
     GatByWeight,
@@ -77,6 +79,7 @@ pub(super) enum Kernel {
     Transpose,
     Unary,
     UnaryGrad,
+    UpdateScale,
 }
 
 /// What a variant may switch on.
@@ -86,6 +89,7 @@ pub(super) enum Flag {
     Accumulate,
     Attributes,
     Arguments,
+    Bf16,
     Bias,
     ColumnScale,
     Decoupled,
@@ -93,12 +97,14 @@ pub(super) enum Flag {
     Dropout,
     Edges,
     Elu,
+    Half,
     Inverse,
     InverseSqrt,
     Keep,
     LeakyRelu,
     Maximum,
     Minimum,
+    Narrow,
     Own,
     Permuted,
     Quads,
@@ -106,6 +112,7 @@ pub(super) enum Flag {
     Relu,
     RowScale,
     Scalar,
+    Scaled,
     Segmented,
     Sigmoid,
     Slope,
@@ -145,8 +152,9 @@ struct Spec {
 const FUNCTIONS: &[Flag] =
     &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::Inverse, Flag::InverseSqrt];
 const SPMM: &[Flag] =
-    &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
+    &[Flag::Half, Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
 const SPMM_NEIGHBOUR: &[Flag] = &[
+    Flag::Half,
     Flag::Scalar,
     Flag::Permuted,
     Flag::Weighted,
@@ -195,10 +203,10 @@ const fn attention(kernel: Kernel, part: &'static str, flags: &'static [Flag]) -
 }
 
 const KERNELS: &[Spec] = &[
-    spec(Kernel::Add, "elementwise", Some("ADD"), &[]),
-    spec(Kernel::AddAssign, "elementwise", Some("ADD_ASSIGN"), &[]),
-    spec(Kernel::AddRow, "elementwise", Some("ADD_ROW"), &[]),
-    spec(Kernel::Adam, "optim", None, &[Flag::Decoupled]),
+    spec(Kernel::Add, "elementwise", Some("ADD"), &[Flag::Half]),
+    spec(Kernel::AddAssign, "elementwise", Some("ADD_ASSIGN"), &[Flag::Half]),
+    spec(Kernel::AddRow, "elementwise", Some("ADD_ROW"), &[Flag::Half]),
+    spec(Kernel::Adam, "optim", Some("ADAM"), &[Flag::Decoupled, Flag::Scaled]),
     spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
     spec(Kernel::AttentionMerge, "attention", Some("MERGE"), &[]),
     spec(Kernel::AttentionNodes, "attention", Some("NODES"), &[Flag::Subgroups]),
@@ -210,14 +218,16 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::ColumnNorm, "norm", Some("COLUMNS"), &[Flag::Weighted]),
     spec(Kernel::ColumnNormGrad, "norm", Some("COLUMNS_GRAD"), &[Flag::Weighted, Flag::Sums]),
     spec(Kernel::ColumnSums, "linear", Some("COLUMN_SUMS"), &[Flag::Accumulate, Flag::Squares, Flag::Weighted]),
-    spec(Kernel::Combine, "elementwise", Some("COMBINE"), &[Flag::WithY]),
+    spec(Kernel::Cast, "cast", None, &[Flag::Bf16, Flag::Narrow, Flag::Scalar]),
+    spec(Kernel::Combine, "elementwise", Some("COMBINE"), &[Flag::Half, Flag::WithY]),
     spec(Kernel::Copy, "gather", Some("COPY"), &[Flag::Scalar]),
     spec(Kernel::CrossEntropy, "loss", Some("CROSS_ENTROPY"), &[]),
-    spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[]),
+    spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[Flag::Half]),
     spec(Kernel::DropoutSparse, "elementwise", Some("DROPOUT_SPARSE"), &[]),
     spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[Flag::Subgroups]),
     spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[Flag::Subgroups]),
     spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
+    spec(Kernel::FindOverflow, "optim", Some("OVERFLOW"), &[]),
     spec(Kernel::GatByDestination, "gat", Some("BY_DESTINATION"), ATTENTION),
     spec(Kernel::GatBySource, "gat", Some("BY_SOURCE"), ATTENTION),
     spec(Kernel::GatByWeight, "gat", Some("BY_WEIGHT"), ATTENTION),
@@ -251,7 +261,7 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::L2, "rows", Some("L2"), &[Flag::Subgroups]),
     spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[Flag::Subgroups]),
     spec(Kernel::MergeSplits, "linear", Some("MERGE_SPLITS"), &[Flag::Bias, Flag::Accumulate]),
-    spec(Kernel::Mul, "elementwise", Some("MUL"), &[]),
+    spec(Kernel::Mul, "elementwise", Some("MUL"), &[Flag::Half]),
     spec(Kernel::ReduceBackward, "reduce", Some("BACKWARD"), REDUCE_BACKWARD),
     spec(Kernel::ReduceCoefficients, "reduce", Some("COEFFICIENTS"), REDUCE_COEFFICIENTS),
     spec(Kernel::ReduceForward, "reduce", Some("FORWARD"), REDUCE),
@@ -259,11 +269,11 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor, Flag::Subgroups]),
     spec(Kernel::RowNorm, "norm", Some("ROWS"), &[Flag::Weighted, Flag::Subgroups]),
     spec(Kernel::RowNormGrad, "norm", Some("ROWS_GRAD"), &[Flag::Weighted, Flag::Keep, Flag::Subgroups]),
-    spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::WithY]),
+    spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::Half, Flag::WithY]),
     spec(Kernel::Scatter, "gather", Some("SCATTER"), &[Flag::Scalar]),
     spec(Kernel::Sddmm, "sddmm", None, &[Flag::RowScale, Flag::ColumnScale, Flag::Accumulate, Flag::Subgroups]),
     spec(Kernel::SpmmFeature, "spmm", Some("FEATURE_PARALLEL"), SPMM),
-    spec(Kernel::SpmmMerge, "spmm", Some("MERGE"), &[Flag::Scalar, Flag::RowScale]),
+    spec(Kernel::SpmmMerge, "spmm", Some("MERGE"), &[Flag::Half, Flag::Scalar, Flag::RowScale]),
     spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM_NEIGHBOUR),
     Spec { one_of: &[Flag::Subgroups], ..spec(Kernel::SubgroupProbe, "subgroups", None, &[]) },
     attention(Kernel::TransformerEdge, "EDGE", TRANSFORMER),
@@ -277,8 +287,9 @@ const KERNELS: &[Spec] = &[
     attention(Kernel::TransformerQuery, "QUERY", TRANSFORMER),
     attention(Kernel::TransformerSource, "SOURCE", TRANSFORMER),
     spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
-    Spec { one_of: FUNCTIONS, ..spec(Kernel::Unary, "elementwise", Some("UNARY"), &[]) },
-    Spec { one_of: FUNCTIONS, ..spec(Kernel::UnaryGrad, "elementwise", Some("UNARY_GRAD"), &[]) },
+    Spec { one_of: FUNCTIONS, ..spec(Kernel::Unary, "elementwise", Some("UNARY"), &[Flag::Half]) },
+    Spec { one_of: FUNCTIONS, ..spec(Kernel::UnaryGrad, "elementwise", Some("UNARY_GRAD"), &[Flag::Half]) },
+    spec(Kernel::UpdateScale, "optim", Some("SCALE"), &[]),
 ];
 
 impl Flag {
@@ -288,6 +299,7 @@ impl Flag {
             Self::Accumulate => "ACCUMULATE",
             Self::Attributes => "ATTRIBUTES",
             Self::Arguments => "ARGUMENTS",
+            Self::Bf16 => "BF16",
             Self::Bias => "BIAS",
             Self::ColumnScale => "COLUMN_SCALE",
             Self::Decoupled => "DECOUPLED",
@@ -295,12 +307,14 @@ impl Flag {
             Self::Dropout => "DROPOUT",
             Self::Edges => "EDGES",
             Self::Elu => "ELU",
+            Self::Half => "HALF",
             Self::Inverse => "INVERSE",
             Self::InverseSqrt => "INVERSE_SQRT",
             Self::Keep => "KEEP",
             Self::LeakyRelu => "LEAKY_RELU",
             Self::Maximum => "MAXIMUM",
             Self::Minimum => "MINIMUM",
+            Self::Narrow => "NARROW",
             Self::Own => "OWN",
             Self::Permuted => "PERMUTED",
             Self::Quads => "QUADS",
@@ -308,6 +322,7 @@ impl Flag {
             Self::Relu => "RELU",
             Self::RowScale => "ROW_SCALE",
             Self::Scalar => "SCALAR",
+            Self::Scaled => "SCALED",
             Self::Segmented => "SEGMENTED",
             Self::Sigmoid => "SIGMOID",
             Self::Slope => "SLOPE",
@@ -429,8 +444,9 @@ impl Variant {
         let of_no_attributes = self.kernel == Kernel::TransformerEdge && !self.has(Flag::Attributes);
         let of_edges = [Kernel::GatByWeight, Kernel::GatEdgeGrad, Kernel::Gatv2ByWeight, Kernel::Gatv2EdgeGrad];
         let edges_missing = of_edges.contains(&self.kernel) && !self.has(Flag::Edges);
+        let half_column = self.has(Flag::Half) && self.has(Flag::Scalar);
         let incomplete = of_no_attributes || edges_missing || scaled_apart;
-        !(incomplete || positions_unused || biased_sum || both_transposed || two_sums)
+        !(incomplete || half_column || positions_unused || biased_sum || both_transposed || two_sums)
             && (self.spec().file != "reduce" || self.reduces())
     }
 
