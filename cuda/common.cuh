@@ -21,6 +21,8 @@ typedef unsigned short u16;
 // some, and to that end waits for one load before it issues the next.
 #define KERNEL_OF_BLOCKS(name, Args, threads, blocks) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args p)
+// The same with so few registers that multiprocessors are full.
+#define FULL_KERNEL(name, Args, threads) KERNEL_OF_BLOCKS(name, Args, threads, 2048 / (threads))
 #define DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
 
 __device__ __forceinline__ float half_to_float(u16 bits) {
@@ -45,6 +47,24 @@ __device__ __forceinline__ u16 float_to_bfloat(float value) {
     return bits;
 }
 
+// The smaller and the larger of two numbers; NaN if one is.
+__device__ __forceinline__ float smaller(float a, float b) {
+    float value;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
+    return value;
+}
+
+__device__ __forceinline__ float larger(float a, float b) {
+    float value;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
+    return value;
+}
+
+// All bits of each byte in which two words agree.
+__device__ __forceinline__ u32 equal_bytes(u32 a, u32 b) {
+    return __vcmpeq4(a, b);
+}
+
 // Two units in the last place, results below 2^-126 are 0: one instruction, where exp2f takes care of those too.
 __device__ __forceinline__ float exp2_fast(float value) {
     float result;
@@ -53,6 +73,23 @@ __device__ __forceinline__ float exp2_fast(float value) {
 }
 #else
 #define KERNEL_OF_BLOCKS(name, Args, threads, blocks) KERNEL(name, Args, threads)
+#define FULL_KERNEL KERNEL
+
+static inline float smaller(float a, float b) {
+    return a != a || b != b ? a + b : a < b ? a : b;
+}
+
+static inline float larger(float a, float b) {
+    return a != a || b != b ? a + b : a > b ? a : b;
+}
+
+static inline u32 equal_bytes(u32 a, u32 b) {
+    u32 equal = 0;
+    for (u32 byte = 0xffu; byte != 0; byte <<= 8) {
+        equal |= ((a ^ b) & byte) == 0 ? byte : 0;
+    }
+    return equal;
+}
 
 __device__ __forceinline__ float exp2_fast(float value) {
     return exp2f(value);

@@ -6,7 +6,7 @@
 //
 // A wait that can never end is an error with the places involved, as is everything that CUDA leaves undefined here: a mask without the
 // caller, a mask that names a thread that has returned, a shuffle from a lane outside of the mask, threads of one block at different
-// barriers. Barriers after some threads have returned are refused too, though recent hardware lets them pass.
+// barriers. So are addresses that are not aligned, entries past the end of an array, and shifts by more bits than there are. Barriers after some threads have returned are refused too, though recent hardware lets them pass.
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -565,6 +565,40 @@ static inline unsigned mask_or_all(unsigned mask = 0xffffffffu) {
     return mask;
 }
 }  // namespace emulation
+
+// What the compiler's checks call ----------------------------------------------------------------------------------------------------
+//
+// -fsanitize=alignment,null,bounds,shift-exponent,integer-divide-by-zero, without its own library, which knows no fibers. The structs
+// are its interface, the same in GCC and Clang; only what they begin with is used.
+
+struct HopwiseSource {
+    const char* file;
+    unsigned line;
+    unsigned column;
+};
+
+struct HopwiseType {
+    unsigned short kind;
+    unsigned short info;
+    char name[1];
+};
+
+struct HopwiseCheck {
+    HopwiseSource source;
+    const HopwiseType* type;
+    unsigned char log_alignment;
+};
+
+#define HOPWISE_CHECK(name, format, ...)                                                                                     \
+    extern "C" HOPWISE_HIDDEN __attribute__((cold)) void __ubsan_handle_##name(HopwiseCheck* check, size_t a, size_t b) {     \
+        emulation::fail("thread %u, %s:%u: " format, threadIdx.x, check->source.file, check->source.line, __VA_ARGS__);       \
+        emulation::give_up();                                                                                                \
+    }
+HOPWISE_CHECK(type_mismatch_v1, "the address %#zx is null or no multiple of %zu, as %s must be", a, (size_t)1 << check->log_alignment,
+              check->type->name)
+HOPWISE_CHECK(out_of_bounds, "entry %zd of %s", (ptrdiff_t)a, check->type->name)
+HOPWISE_CHECK(shift_out_of_bounds, "%s is shifted by %zu bits", check->type->name, b)
+HOPWISE_CHECK(divrem_overflow, "%s is divided by %zd", check->type->name, (ptrdiff_t)b)
 
 // Kernels --------------------------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 //
 //   x [rows, stride] features, out [cols, out_stride]; partials [parts, width] floats, sums floats
 //
-// column_sums: a block takes ROWS_PER_PART rows of 32 columns, 8 threads a column, merged in a fixed order; column_merge adds the parts up.
+// column_sums: of x, or of (x - center) * weight, or of (x - center)^2; a block takes ROWS_PER_PART rows of 32 columns, 8 threads a column, merged in a fixed order; column_merge adds the parts up.
 // transpose:   tiles of 32 x 32 through shared memory.
 // Bytes: every entry once.
 #include "common.cuh"
@@ -11,6 +11,8 @@
 
 struct LinearArgs {
     const feature* x;
+    const float* center;    // null for sums of x itself
+    const feature* weight;  // null for squares
     feature* out;
     float* partials;
     float* sums;
@@ -34,7 +36,13 @@ KERNEL(column_sums, LinearArgs, THREADS) {
     float sum = 0.0f;
     if (column < p.cols) {
         for (u64 r = first + threadIdx.x / TILE; r < last; r += THREADS / TILE) {
-            sum += to_float(p.x[r * p.stride + column]);
+            const float x = to_float(p.x[r * p.stride + column]);
+            if (!p.center) {
+                sum += x;
+                continue;
+            }
+            const float away = x - p.center[column];
+            sum = fmaf(away, p.weight ? to_float(p.weight[r * p.stride + column]) : away, sum);
         }
     }
     sums[threadIdx.x] = sum;

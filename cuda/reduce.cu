@@ -1,7 +1,8 @@
 // Statistics over neighbours, several in one pass: out_i = [s_1, s_2, ...] over x_j of the edges from j to i.
 //
 //   x [num_src, x_stride], out, g [num_dst, statistics * features] features
-//   kept, coefficients [num_dst, parts * width] floats, width being `features` padded to 16 bytes; see src/backend/kernels/reduce.rs
+//   kept, coefficients [num_dst, parts * width] floats, width being `features` padded to 16 bytes; see src/backend/kernels/reduce.rs.
+//   kept ends with the low bytes of the arguments, four to a word: edges that cannot be one are passed over by them.
 //   partials [num_segments, FIELDS, chunks * CHUNK] floats: what is known of the segments of heavy rows
 //
 // reduce_forward:      a thread a chunk of a task, over its edges in sequence, UNROLL of them in flight.
@@ -10,12 +11,12 @@
 // reduce_backward:     as forward, over the transpose; the gradient of an extreme is read where its argument is the edge.
 // reduce_backward_merge: adds segments up.
 //
-// Bytes an edge: forward 4 + F. Backward 8 + F for each of sums, squares; minimum and maximum 4 f for the arguments, and the gradient
-// where they match. f features, F their bytes.
+// Bytes an edge: forward 4 + F. Backward 8, 4 f for each of sums and squares, f for each of minimum and maximum, and 8 more or so where
+// an argument is found. f features, F their bytes.
 // Source: the one-pass reductions of "On Efficient Scaling of GNNs via IO-Aware Layers Implementations" (ICML 2026).
 //
 // SUMS, SQUARES, MINIMUM, MAXIMUM, PRODUCT, SOFTMAX: 0 or 1, what the statistics are made of. DIRECT: coefficients are the output's
-// gradient itself. THREADS, UNROLL.
+// gradient itself. THREADS, UNROLL. Wide rows are done in panels of at most a warp's chunks, as in spmm.cu.
 #include "graph.cuh"
 
 #define FIELDS (SUMS + SQUARES + 2 * MINIMUM + 2 * MAXIMUM + 2 * PRODUCT + 3 * SOFTMAX)
@@ -50,8 +51,12 @@ struct ReduceArgs {
     u32 features;
     u32 width;
     u32 chunks;
+    u32 panel;  // chunks of a panel
     u32 tasks_per_block;
+    u32 blocks_per_panel;
     u32 aligned;  // whether every statistic of `out` starts at a multiple of 16 bytes
+    u32 exact;    // whether rows are so short that low bytes tell their edges apart
+    u32 padding;
 };
 
 struct Extreme {
@@ -74,32 +79,33 @@ struct State {
 
 #define EACH _Pragma("unroll") for (int c = 0; c < CHUNK; c++)
 
-__device__ __forceinline__ State empty_state() {
+#define INFINITE __int_as_float(0x7f800000)
+
+// Before the first edge, which is `first`.
+__device__ __forceinline__ State empty_state(u32 first) {
     State state;
     EACH {
         state.sum.v[c] = 0.0f;
         state.square.v[c] = 0.0f;
-        state.minimum.value.v[c] = 0.0f;
-        state.minimum.edge[c] = NO_EDGE;
-        state.maximum.value.v[c] = 0.0f;
-        state.maximum.edge[c] = NO_EDGE;
+        state.minimum.value.v[c] = INFINITE;
+        state.minimum.edge[c] = first;
+        state.maximum.value.v[c] = -INFINITE;
+        state.maximum.edge[c] = first;
         state.product.v[c] = 1.0f;
         state.zeros.v[c] = 0.0f;
-        state.peak.v[c] = -__int_as_float(0x7f800000);
+        state.peak.v[c] = -INFINITE;
         state.weight.v[c] = 0.0f;
         state.weighted.v[c] = 0.0f;
     }
     return state;
 }
 
-// Takes an entry that is better: the first edge, and a NaN, are better than what is none.
-#define TAKE(extreme, compare, number, entry, edge_number)                                                    \
-    do {                                                                                                      \
-        const float held = extreme.value.v[number];                                                           \
-        if (extreme.edge[number] == NO_EDGE || (entry) compare held || ((entry) != (entry) && held == held)) { \
-            extreme.value.v[number] = (entry);                                                                \
-            extreme.edge[number] = (edge_number);                                                             \
-        }                                                                                                     \
+// Takes an entry that is smaller or larger; a NaN stays.
+#define TAKE(extreme, choose, compare, number, entry, edge_number)                                              \
+    do {                                                                                                        \
+        const float held = extreme.value.v[number];                                                             \
+        extreme.edge[number] = (entry) compare held ? extreme.edge[number] : (edge_number);                     \
+        extreme.value.v[number] = choose(held, entry);                                                          \
     } while (0)
 
 __device__ __forceinline__ void take(State& state, const Chunk& x, u32 k, float temperature) {
@@ -112,10 +118,10 @@ __device__ __forceinline__ void take(State& state, const Chunk& x, u32 k, float 
         state.square.v[c] = fmaf(entry, entry, state.square.v[c]);
 #endif
 #if MINIMUM
-        TAKE(state.minimum, <, c, entry, k);
+        TAKE(state.minimum, smaller, >=, c, entry, k);
 #endif
 #if MAXIMUM
-        TAKE(state.maximum, >, c, entry, k);
+        TAKE(state.maximum, larger, <=, c, entry, k);
 #endif
 #if PRODUCT
         if (entry == 0.0f) {
@@ -220,8 +226,32 @@ __device__ __forceinline__ Chunk load_statistic(const ReduceArgs& p, const featu
         chunk_name.v[c] = __uint_as_float(extreme.edge[c]);     \
     }
 
-__device__ __forceinline__ void finish(const ReduceArgs& p, u32 row, u32 chunk, const State& state) {
-    const float degree = (float)max(p.graph.offsets[row + 1] - p.graph.offsets[row], 1u);
+// Where the low bytes of the arguments of an extreme stand in a row of what is kept.
+__device__ __forceinline__ u32 bytes_at(const ReduceArgs& p, u32 extreme) {
+    return (SQUARES + MINIMUM + MAXIMUM) * p.width + extreme * ((p.width + 3) / 4);
+}
+
+__device__ __forceinline__ void store_bytes(const ReduceArgs& p, float* row, u32 chunk, const u32* edges) {
+#pragma unroll
+    for (int c = 0; c < CHUNK; c += 4) {
+        if (chunk * CHUNK + c < p.width) {
+            const u32 word = (edges[c] & 0xffu) | (edges[c + 1] & 0xffu) << 8 | (edges[c + 2] & 0xffu) << 16 | edges[c + 3] << 24;
+            row[(chunk * CHUNK + c) / 4] = __uint_as_float(word);
+        }
+    }
+}
+
+__device__ __forceinline__ void finish(const ReduceArgs& p, u32 row, u32 chunk, State& state) {
+    const u32 first = p.graph.offsets[row], last = p.graph.offsets[row + 1];
+    const float degree = (float)max(last - first, 1u);
+    if (first == last) {
+        EACH {
+            state.minimum.value.v[c] = 0.0f;
+            state.minimum.edge[c] = NO_EDGE;
+            state.maximum.value.v[c] = 0.0f;
+            state.maximum.edge[c] = NO_EDGE;
+        }
+    }
     feature* out = p.out + row * p.out_stride + chunk * CHUNK;
     for (u32 s = 0; s < p.num_statistics; s++) {
         Chunk value;
@@ -238,6 +268,12 @@ __device__ __forceinline__ void finish(const ReduceArgs& p, u32 row, u32 chunk, 
         return;
     }
     float* kept = p.kept + row * p.kept_stride;
+#if MINIMUM
+    store_bytes(p, kept + bytes_at(p, 0), chunk, state.minimum.edge);
+#endif
+#if MAXIMUM
+    store_bytes(p, kept + bytes_at(p, MINIMUM), chunk, state.maximum.edge);
+#endif
 #if SQUARES
     Chunk mean;
     EACH {
@@ -312,14 +348,14 @@ __device__ __forceinline__ void take_state(const ReduceArgs& p, u32 segment, u32
     const Chunk minima = load_floats(FIELD(field++));
     const Chunk first_minima = load_floats(FIELD(field++));
     EACH {
-        TAKE(state.minimum, <, c, minima.v[c], __float_as_uint(first_minima.v[c]));
+        TAKE(state.minimum, smaller, >=, c, minima.v[c], __float_as_uint(first_minima.v[c]));
     }
 #endif
 #if MAXIMUM
     const Chunk maxima = load_floats(FIELD(field++));
     const Chunk first_maxima = load_floats(FIELD(field++));
     EACH {
-        TAKE(state.maximum, >, c, maxima.v[c], __float_as_uint(first_maxima.v[c]));
+        TAKE(state.maximum, larger, <=, c, maxima.v[c], __float_as_uint(first_maxima.v[c]));
     }
 #endif
 #if PRODUCT
@@ -344,43 +380,42 @@ __device__ __forceinline__ void take_state(const ReduceArgs& p, u32 segment, u32
 #endif
 }
 
-__device__ __forceinline__ bool find_chunks(const ReduceArgs& p, Task& task, u32& chunk, u32& step) {
-    const u32 local = p.chunks < THREADS ? threadIdx.x / p.chunks : 0;
-    step = p.chunks < THREADS ? p.chunks : THREADS;
-    chunk = threadIdx.x - local * step;
-    return local < p.tasks_per_block && find_task(p.graph, blockIdx.x * p.tasks_per_block + local, task);
+__device__ __forceinline__ bool find_chunk(const ReduceArgs& p, Task& task, u32& chunk) {
+    const u32 local = threadIdx.x / p.panel;
+    const u32 panel = blockIdx.x / p.blocks_per_panel;
+    chunk = panel * p.panel + threadIdx.x - local * p.panel;
+    const u32 index = (blockIdx.x - panel * p.blocks_per_panel) * p.tasks_per_block + local;
+    return local < p.tasks_per_block && chunk < p.chunks && find_task(p.graph, index, task);
 }
 
 #if !DIRECT
 KERNEL(reduce_forward, ReduceArgs, THREADS) {
     Task task;
-    u32 chunk, step;
-    if (!find_chunks(p, task, chunk, step)) {
+    u32 chunk;
+    if (!find_chunk(p, task, chunk)) {
         return;
     }
     const float temperature = p.temperature ? p.temperature[0] : 1.0f;
-    for (; chunk < p.chunks; chunk += step) {
-        State state = empty_state();
-        u32 k = task.first;
-        for (; k + UNROLL <= task.last; k += UNROLL) {
-            Chunk rows[UNROLL];
+    State state = empty_state(task.first);
+    u32 k = task.first;
+    for (; k + UNROLL <= task.last; k += UNROLL) {
+        Chunk rows[UNROLL];
 #pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                rows[u] = load_features(p, p.x + p.graph.columns[k + u] * p.x_stride, chunk);
-            }
+        for (int u = 0; u < UNROLL; u++) {
+            rows[u] = load_features(p, p.x + p.graph.columns[k + u] * p.x_stride, chunk);
+        }
 #pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                take(state, rows[u], k + u, temperature);
-            }
+        for (int u = 0; u < UNROLL; u++) {
+            take(state, rows[u], k + u, temperature);
         }
-        for (; k < task.last; k++) {
-            take(state, load_features(p, p.x + p.graph.columns[k] * p.x_stride, chunk), k, temperature);
-        }
-        if (task.partial != NO_EDGE) {
-            store_state(p, task.partial, chunk, state);
-        } else {
-            finish(p, task.row, chunk, state);
-        }
+    }
+    for (; k < task.last; k++) {
+        take(state, load_features(p, p.x + p.graph.columns[k] * p.x_stride, chunk), k, temperature);
+    }
+    if (task.partial != NO_EDGE) {
+        store_state(p, task.partial, chunk, state);
+    } else {
+        finish(p, task.row, chunk, state);
     }
 }
 
@@ -391,7 +426,7 @@ KERNEL(reduce_merge, ReduceArgs, THREADS) {
     }
     const u32* heavy = p.graph.heavy + 4 * (index / p.chunks);
     const u32 chunk = index % p.chunks;
-    State state = empty_state();
+    State state = empty_state(p.graph.offsets[heavy[0]]);
     for (u32 s = heavy[1]; s < heavy[2]; s++) {
         take_state(p, s, chunk, state);
     }
@@ -476,123 +511,165 @@ KERNEL(reduce_coefficients, ReduceArgs, THREADS) {
 #define COEFFICIENT(i, part) load_row(p, (const float*)p.coefficients + (i) * p.coefficient_stride + (part) * p.width, chunk)
 #endif
 
-// Adds the gradient of an extreme where the edge is its argument; rows of gradients are read only then.
-__device__ __forceinline__ void take_extreme(
-    const ReduceArgs& p, Chunk& grad, const Chunk& arguments, u32 i, u32 part, u32 chunk, u32 position) {
-    bool any = false;
-    EACH {
-        any |= __float_as_uint(arguments.v[c]) == position;
+#define EXTREMES (MINIMUM + MAXIMUM)
+// Edges in flight.
+#if SUMS || SQUARES || PRODUCT || SOFTMAX
+#define BACKWARD_UNROLL 2
+#else
+#define BACKWARD_UNROLL UNROLL
+#endif
+
+// Which numbers of a chunk have the edge at `position` as their argument: a bit each, by their low bytes.
+__device__ __forceinline__ u32 candidates(const ReduceArgs& p, const float* bytes, u32 chunk, u32 position) {
+    const u32 wanted = (position & 0xffu) * 0x01010101u;
+    u32 found = 0;
+#pragma unroll
+    for (int c = 0; c < CHUNK; c += 4) {
+        const u32 at = chunk * CHUNK + c;
+        if (c == 0 || at < p.width) {
+            const u32 equal = equal_bytes(__float_as_uint(bytes[at / 4]), wanted);
+            found |= ((equal & 1u) | (equal >> 7 & 2u) | (equal >> 14 & 4u) | (equal >> 21 & 8u)) << c;
+        }
     }
-    if (any) {
-        const Chunk g = COEFFICIENT(i, part);
+    return found;
+}
+
+struct Gradient {
+    Chunk x;      // of the row itself
+    Chunk grad;
+    Chunk slope;
+};
+
+// Takes COUNT edges from k on; all that they read is asked for before any of it is used.
+template <int COUNT>
+__device__ __forceinline__ void take_edges(const ReduceArgs& p, Gradient& to, u32 k, u32 chunk, float temperature) {
+    u32 rows[COUNT];
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        rows[u] = p.graph.columns[k + u];
+    }
+#if EXTREMES
+    u32 found[COUNT][EXTREMES];
+    u32 positions[COUNT];
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        positions[u] = p.graph.positions[k + u];
+        const float* kept = p.kept + rows[u] * p.kept_stride;
+#pragma unroll
+        for (int e = 0; e < EXTREMES; e++) {
+            found[u][e] = candidates(p, kept + bytes_at(p, e), chunk, positions[u]);
+        }
+    }
+#endif
+#if SUMS || PRODUCT || SOFTMAX
+    Chunk first[COUNT];
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        first[u] = COEFFICIENT(rows[u], 0);
+    }
+#endif
+#if SQUARES || PRODUCT || SOFTMAX
+    Chunk second[COUNT];
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        second[u] = COEFFICIENT(rows[u], 1);
+    }
+#endif
+#if SOFTMAX
+    Chunk third[COUNT];
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        third[u] = COEFFICIENT(rows[u], 2);
+    }
+#endif
+#if EXTREMES
+#pragma unroll
+    for (int e = 0; e < EXTREMES; e++) {
+        if (!p.exact) {
+#pragma unroll
+            for (int u = 0; u < COUNT; u++) {
+                if (found[u][e]) {
+                    const Chunk arguments = load_row(p, p.kept + rows[u] * p.kept_stride + (SQUARES + e) * p.width, chunk);
+                    EACH {
+                        found[u][e] &= ~((__float_as_uint(arguments.v[c]) == positions[u] ? 0u : 1u) << c);
+                    }
+                }
+            }
+        }
+        Chunk extreme[COUNT];
+#pragma unroll
+        for (int u = 0; u < COUNT; u++) {
+            extreme[u] = chunk_of(0.0f);
+            if (found[u][e]) {
+                extreme[u] = COEFFICIENT(rows[u], SUMS + SQUARES + e);
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < COUNT; u++) {
+            EACH {
+                to.grad.v[c] += found[u][e] >> c & 1u ? extreme[u].v[c] : 0.0f;
+            }
+        }
+    }
+#endif
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+#if SUMS
+        add(to.grad, first[u]);
+#endif
         EACH {
-            grad.v[c] += __float_as_uint(arguments.v[c]) == position ? g.v[c] : 0.0f;
+#if SQUARES
+            to.grad.v[c] = fmaf(second[u].v[c], to.x.v[c], to.grad.v[c]);
+#endif
+#if PRODUCT
+            to.grad.v[c] += to.x.v[c] == 0.0f ? second[u].v[c] : first[u].v[c] / to.x.v[c];
+#endif
+#if SOFTMAX
+            const float share = first[u].v[c] * expf(temperature * to.x.v[c] - second[u].v[c]);
+            const float away = to.x.v[c] - third[u].v[c];
+            to.grad.v[c] += share * (1.0f + temperature * away);
+            to.slope.v[c] += share * away * away;
+#endif
         }
     }
 }
 
-#define EXTREMES (MINIMUM + MAXIMUM)
-
 KERNEL(reduce_backward, ReduceArgs, THREADS) {
     Task task;
-    u32 chunk, step;
-    if (!find_chunks(p, task, chunk, step)) {
+    u32 chunk;
+    if (!find_chunk(p, task, chunk)) {
         return;
     }
-#if SOFTMAX
     const float temperature = p.temperature ? p.temperature[0] : 1.0f;
-#endif
-    for (; chunk < p.chunks; chunk += step) {
-        Chunk grad = chunk_of(0.0f), slope = chunk_of(0.0f);
+    Gradient gradient;
+    gradient.grad = chunk_of(0.0f);
+    gradient.slope = chunk_of(0.0f);
 #if SQUARES || PRODUCT || SOFTMAX
-        const Chunk x = load_features(p, p.x + task.row * p.x_stride, chunk);
+    gradient.x = load_features(p, p.x + task.row * p.x_stride, chunk);
 #endif
-        u32 k = task.first;
-#if EXTREMES
-        for (; k + UNROLL <= task.last; k += UNROLL) {
-            u32 rows[UNROLL];
-            Chunk arguments[UNROLL][EXTREMES];
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                rows[u] = p.graph.columns[k + u];
-#pragma unroll
-                for (int e = 0; e < EXTREMES; e++) {
-                    arguments[u][e] = load_row(p, p.kept + rows[u] * p.kept_stride + (SQUARES + e) * p.width, chunk);
-                }
-            }
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                const u32 position = p.graph.positions[k + u];
-#if SUMS
-                add(grad, COEFFICIENT(rows[u], 0));
-#endif
-#if SQUARES
-                const Chunk b = COEFFICIENT(rows[u], 1);
-                EACH {
-                    grad.v[c] = fmaf(b.v[c], x.v[c], grad.v[c]);
-                }
-#endif
-#pragma unroll
-                for (int e = 0; e < EXTREMES; e++) {
-                    take_extreme(p, grad, arguments[u][e], rows[u], SUMS + SQUARES + e, chunk, position);
-                }
-            }
-        }
-#endif
-        for (; k < task.last; k++) {
-            const u32 i = p.graph.columns[k];
-#if SUMS
-            add(grad, COEFFICIENT(i, 0));
-#endif
-#if SQUARES
-            const Chunk b = COEFFICIENT(i, 1);
-            EACH {
-                grad.v[c] = fmaf(b.v[c], x.v[c], grad.v[c]);
-            }
-#endif
-#if EXTREMES
-#pragma unroll
-            for (int e = 0; e < EXTREMES; e++) {
-                const Chunk arguments = load_row(p, p.kept + i * p.kept_stride + (SQUARES + e) * p.width, chunk);
-                take_extreme(p, grad, arguments, i, SUMS + SQUARES + e, chunk, p.graph.positions[k]);
-            }
-#endif
-#if PRODUCT
-            const Chunk others = COEFFICIENT(i, 0);
-            const Chunk of_zero = COEFFICIENT(i, 1);
-            EACH {
-                grad.v[c] += x.v[c] == 0.0f ? of_zero.v[c] : others.v[c] / x.v[c];
-            }
-#endif
-#if SOFTMAX
-            const Chunk g = COEFFICIENT(i, 0);
-            const Chunk logarithm = COEFFICIENT(i, 1);
-            const Chunk mean = COEFFICIENT(i, 2);
-            EACH {
-                const float share = g.v[c] * expf(temperature * x.v[c] - logarithm.v[c]);
-                const float away = x.v[c] - mean.v[c];
-                grad.v[c] += share * (1.0f + temperature * away);
-                slope.v[c] += share * away * away;
-            }
-#endif
-        }
-        if (task.partial != NO_EDGE) {
-            float* partial = p.partials + ((u64)task.partial * 2 * p.chunks + chunk) * CHUNK;
-            store_floats(partial, grad);
-            if (p.slope) {
-                store_floats(partial + (u64)p.chunks * CHUNK, slope);
-            }
-            continue;
-        }
-        feature* out = p.out + task.row * p.out_stride + chunk * CHUNK;
-        if (p.features == 1) {
-            store_part(out, grad, 1);
-        } else {
-            store_chunk(out, grad);
-        }
+    u32 k = task.first;
+    for (; k + BACKWARD_UNROLL <= task.last; k += BACKWARD_UNROLL) {
+        take_edges<BACKWARD_UNROLL>(p, gradient, k, chunk, temperature);
+    }
+    for (; k < task.last; k++) {
+        take_edges<1>(p, gradient, k, chunk, temperature);
+    }
+    if (task.partial != NO_EDGE) {
+        float* partial = p.partials + ((u64)task.partial * 2 * p.chunks + chunk) * CHUNK;
+        store_floats(partial, gradient.grad);
         if (p.slope) {
-            store_row(p, p.slope + task.row * p.slope_stride, chunk, slope);
+            store_floats(partial + (u64)p.chunks * CHUNK, gradient.slope);
         }
+        return;
+    }
+    feature* out = p.out + task.row * p.out_stride + chunk * CHUNK;
+    if (p.features == 1) {
+        store_part(out, gradient.grad, 1);
+    } else {
+        store_chunk(out, gradient.grad);
+    }
+    if (p.slope) {
+        store_row(p, p.slope + task.row * p.slope_stride, chunk, gradient.slope);
     }
 }
 

@@ -4,7 +4,8 @@
 //   partials [num_segments, chunks * CHUNK] floats: sums of the segments of heavy rows, which spmm_merge adds up in order
 //
 // spmm_features:   a thread a chunk of a task, over its edges in sequence, UNROLL of them in flight. Consecutive rows share a
-//                  block, so that columns they have in common are read once through L1.
+//                  block, so that columns they have in common are read once through L1. Wide rows are done in panels of at most a
+//                  warp's chunks, one panel of all rows after the other: what is gathered meanwhile is more likely to fit L2.
 // spmm_neighbours: LANES threads a task, each takes every LANES-th edge; merged in a fixed tree. For one or two chunks.
 //
 // Bytes an edge: 4 (column) + F (row of x), + 4 (weight), + 4 (column scale), + 4 (position); a row: 4 + F, + 4 (row scale).
@@ -25,7 +26,9 @@ struct SpmmArgs {
     u64 x_stride;
     u64 out_stride;
     u32 chunks;
+    u32 panel;  // chunks of a panel
     u32 tasks_per_block;
+    u32 blocks_per_panel;
 };
 
 // What the edge at position k is multiplied with.
@@ -71,43 +74,47 @@ __device__ __forceinline__ void finish(const SpmmArgs& p, const Task& task, u32 
     STORE(p.out + task.row * p.out_stride + chunk * CHUNK, sum);
 }
 
+#if LANES == 1
+#if WEIGHTED || COLUMN_SCALE
 KERNEL(spmm_features, SpmmArgs, THREADS) {
-    const u32 local = p.chunks < THREADS ? threadIdx.x / p.chunks : 0;
-    const u32 step = p.chunks < THREADS ? p.chunks : THREADS;
+#else
+FULL_KERNEL(spmm_features, SpmmArgs, THREADS) {
+#endif
+    const u32 local = threadIdx.x / p.panel;
+    const u32 panel = blockIdx.x / p.blocks_per_panel;
+    const u32 chunk = panel * p.panel + threadIdx.x - local * p.panel;
+    const u32 index = (blockIdx.x - panel * p.blocks_per_panel) * p.tasks_per_block + local;
     Task task;
-    if (local >= p.tasks_per_block || !find_task(p.graph, blockIdx.x * p.tasks_per_block + local, task)) {
+    if (local >= p.tasks_per_block || chunk >= p.chunks || !find_task(p.graph, index, task)) {
         return;
     }
-    for (u32 chunk = threadIdx.x - local * step; chunk < p.chunks; chunk += step) {
-        const feature* x = p.x + chunk * CHUNK;
-        Chunk sum = chunk_of(0.0f);
-        u32 k = task.first;
-        for (; k + UNROLL <= task.last; k += UNROLL) {
-            u32 columns[UNROLL];
-            Chunk rows[UNROLL];
-            float factors[UNROLL];
+    const feature* x = p.x + chunk * CHUNK;
+    Chunk sum = chunk_of(0.0f);
+    u32 k = task.first;
+    for (; k + UNROLL <= task.last; k += UNROLL) {
+        u32 columns[UNROLL];
+        Chunk rows[UNROLL];
 #pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                columns[u] = p.graph.columns[k + u];
-            }
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                rows[u] = LOAD(x + columns[u] * p.x_stride);
-                factors[u] = factor_of(p, k + u, columns[u]);
-            }
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                accumulate(sum, factors[u], rows[u]);
-            }
+        for (int u = 0; u < UNROLL; u++) {
+            columns[u] = p.graph.columns[k + u];
         }
-        for (; k < task.last; k++) {
-            const u32 column = p.graph.columns[k];
-            accumulate(sum, factor_of(p, k, column), LOAD(x + column * p.x_stride));
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            rows[u] = LOAD(x + columns[u] * p.x_stride);
         }
-        finish(p, task, chunk, sum);
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            accumulate(sum, factor_of(p, k + u, columns[u]), rows[u]);
+        }
     }
+    for (; k < task.last; k++) {
+        const u32 column = p.graph.columns[k];
+        accumulate(sum, factor_of(p, k, column), LOAD(x + column * p.x_stride));
+    }
+    finish(p, task, chunk, sum);
 }
 
+#else
 KERNEL(spmm_neighbours, SpmmArgs, THREADS) {
     const u32 lane = threadIdx.x % LANES;
     Task task;
@@ -132,6 +139,8 @@ KERNEL(spmm_neighbours, SpmmArgs, THREADS) {
         }
     }
 }
+
+#endif
 
 // A thread a chunk of a heavy row: the sums of its segments in their order.
 KERNEL(spmm_merge, SpmmArgs, THREADS) {

@@ -18,7 +18,8 @@
 // as often as there are passes. Sources: "Masked Label Prediction" (Shi et al., IJCAI 2021); softmax kept per node after "On Efficient
 // Scaling of GNNs via IO-Aware Layers Implementations" (ICML 2026) and "Online normalizer calculation for softmax" (Milakov, Gimelshein, 2018).
 //
-// SOURCE: 1 for the pass by source, 0 for the others; GENERAL: 1 if there are attributes or heads do not start at multiples of 16 bytes; WIDE; THREADS, LANES, CHUNKS, UNROLL.
+// SOURCE: 1 for the pass by source, 0 for the others. GENERAL: 1 if there are attributes or heads do not start at multiples of 16
+// bytes. WIDE: see above. THREADS of a block; LANES, CHUNKS, UNROLL.
 #include "attention.cuh"
 
 struct TransformerArgs {

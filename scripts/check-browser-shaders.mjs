@@ -1,39 +1,23 @@
 // Gives every shader in a JSON file, [[name, source], ...], to a browser and makes a compute pipeline of it.
 //   node check-browser-shaders.mjs CHROMIUM SHADERS.json
 import { readFileSync } from "node:fs";
-import { createServer } from "node:http";
-import { chromium } from "playwright-core";
+import { withPage } from "./browser.mjs";
 
 const [executablePath, file] = process.argv.slice(2);
 const shaders = JSON.parse(readFileSync(file, "utf8"));
 
-// WebGPU needs a secure context: a page on this machine is one, a blank page is not.
-const server = createServer((_, response) => response.end("<!doctype html><title>shaders</title>"));
-await new Promise((done) => server.listen(0, "127.0.0.1", done));
-const browser = await chromium.launch({
-  executablePath,
-  headless: true,
-  args: [
-    "--no-sandbox",
-    "--enable-unsafe-webgpu",
-    "--use-webgpu-adapter=swiftshader",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-  ],
-});
-try {
-  const page = await browser.newPage();
-  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+const respond = (_, response) => response.end("<!doctype html><title>shaders</title>");
+await withPage(executablePath, respond, async (page, browser) => {
   const failures = await page.evaluate(async (shaders) => {
-    const adapter = await navigator.gpu?.requestAdapter();
-    if (!adapter) return ["the browser has no WebGPU adapter"];
-    // The defaults, which every browser grants: nothing is requested.
-    const device = await adapter.requestDevice();
+    if (!(await navigator.gpu?.requestAdapter())) return ["the browser has no WebGPU adapter"];
+    // The defaults, which every browser grants: nothing is requested, but for the variants that say what they need.
+    const open = async (requiredFeatures) => (await navigator.gpu.requestAdapter()).requestDevice({ requiredFeatures });
+    const plain = await open([]);
+    const withSubgroups = await open(["subgroups"]).catch((error) => error);
+    if (withSubgroups instanceof Error) return [`the browser's adapter has no subgroups: ${withSubgroups.message}`];
     const failures = [];
     for (const [name, code] of shaders) {
+      const device = code.startsWith("enable subgroups;") ? withSubgroups : plain;
       const module = device.createShaderModule({ code });
       const { messages } = await module.getCompilationInfo();
       const errors = messages.filter((m) => m.type === "error").map((m) => `${m.lineNum}: ${m.message}`);
@@ -52,7 +36,4 @@ try {
   failures.forEach((failure) => console.error(failure));
   console.log(`${shaders.length} shaders compiled by ${browser.version()}: ${failures.length} failed`);
   process.exitCode = failures.length === 0 && shaders.length > 0 ? 0 : 1;
-} finally {
-  await browser.close();
-  server.close();
-}
+});

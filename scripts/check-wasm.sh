@@ -1,35 +1,9 @@
 #!/usr/bin/env bash
 # Builds the library with its wgpu backend for the browser (wasm32-unknown-unknown). Run it before a change of anything that touches
-# threads, files, time or the GPU is handed in; CI does.
-#
-# Uses the target that rustup has installed, else a standard library built into $HOPWISE_WASM_SYSROOT (default target/wasm-sysroot).
+# threads, files, time or the GPU is handed in; CI does. Succeeds, after a notice, where there is no standard library for the target.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-target=wasm32-unknown-unknown
-flags=()
-read -ra flags <<<"${RUSTFLAGS:-}" || true
-
-installed=$(rustc --print target-libdir --target "$target")
-if ! compgen -G "$installed/libstd-*.rlib" >/dev/null; then
-    sysroot=${HOPWISE_WASM_SYSROOT:-target/wasm-sysroot}
-    status=0
-    scripts/install-wasm-std.sh "$sysroot" || status=$?
-    if [[ $status == 3 ]]; then
-        printf '%s\n' '' \
-            '********************************************************************************' \
-            '*  SKIPPED: the build for the browser (wasm32) was NOT checked.                *' \
-            '*  No standard library for wasm32 can be had for this rustc; see above.        *' \
-            '********************************************************************************' ''
-        exit 0
-    elif [[ $status != 0 ]]; then
-        exit "$status"
-    fi
-    # Absolute: cargo runs rustc in the folder of each crate.
-    flags+=(--sysroot "$(cd "$sysroot" && pwd)")
-fi
-
-# The encoded form takes paths with spaces. With --target, flags reach neither build scripts nor procedural macros.
-CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]-}")
-export CARGO_ENCODED_RUSTFLAGS
-cargo build --release --package hopwise --lib --target "$target" --no-default-features --features wgpu
+status=0
+scripts/cargo-wasm.sh build --release --package hopwise --lib --no-default-features --features wgpu || status=$?
+if [[ $status != 0 && $status != 3 ]]; then exit "$status"; fi

@@ -116,7 +116,8 @@ fn main(
 #read logsumexp: array<f32>
 #write nodes: array<f32>
 
-var<workgroup> deltas: array<f32, WORKGROUP_SIZE>;
+#include lanes
+alias Sum = f32;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -142,17 +143,11 @@ fn main(
             nodes[i * p.nodes_stride + feature] = r[i * p.r_stride + feature];
         }
     }
-    deltas[thread] = delta;
-    for (var half = lanes >> 1u; half > 0u; half >>= 1u) {
-        workgroupBarrier();
-        if lane < half {
-            deltas[thread] += deltas[thread + half];
-        }
-    }
+    delta = sum_over_lanes(delta, thread, lanes);
     if lane == 0u && i < p.tasks {
         let at = i * p.nodes_stride + p.scalars_at + 2u * head;
         nodes[at] = logsumexp[i * p.lse_stride + head];
-        nodes[at + 1u] = deltas[thread];
+        nodes[at + 1u] = delta;
     }
 }
 #else
@@ -272,22 +267,8 @@ fn scalars_of(i: u32, head: u32) -> vec2<f32> {
 }
 #endif
 
-var<workgroup> sums: array<vec4<f32>, WORKGROUP_SIZE>;
-
-// The sum over the lanes of a head, the same for each of them.
-fn sum_over_lanes(value: vec4<f32>, thread: u32) -> vec4<f32> {
-    let lane = thread & ((1u << p.lanes_log2) - 1u);
-    workgroupBarrier();
-    sums[thread] = value;
-    for (var half = (1u << p.lanes_log2) >> 1u; half > 0u; half >>= 1u) {
-        workgroupBarrier();
-        if lane < half {
-            sums[thread] += sums[thread + half];
-        }
-    }
-    workgroupBarrier();
-    return sums[thread - lane];
-}
+#include lanes
+alias Sum = vec4<f32>;
 
 var<workgroup> counts: array<u32, WORKGROUP_SIZE>;
 

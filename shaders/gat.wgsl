@@ -105,7 +105,7 @@ fn main(
                 product.x += dot(g, quad_of_l(edge.j, feature, left));
             }
         }
-        product = sum_over_lanes(product, thread);
+        product = sum_over_lanes(product, thread, lanes);
         if present {
             let scalars = scalars_of(edge.i, head);
             let u = sum_of(edge, head);
@@ -199,7 +199,7 @@ fn main(
                 }
             }
         }
-        products = sum_over_lanes(products, thread);
+        products = sum_over_lanes(products, thread, lanes);
         for (var b = 0u; b < count; b++) {
             let scalars = scalars_of(edges[b].i, head);
             let u = sum_of(edges[b], head);

@@ -48,6 +48,7 @@ fn main(
 #else
 
 #include lanes
+alias Sum = f32;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -71,7 +72,7 @@ fn main(
         sum += g[first + c] * (root - node);
 #endif
     }
-    sum = sum_over_lanes(sum, thread);
+    sum = sum_over_lanes(sum, thread, LANES);
     if task >= p.rows {
         return;
     }

@@ -119,7 +119,7 @@ fn main(
                 parts.y += dot(g, x);
             }
         }
-        parts = sum_over_lanes(parts, thread);
+        parts = sum_over_lanes(parts, thread, lanes);
         var grad = 0.0;
         if present {
             let scalars = scalars_of(edge.i, head);
@@ -139,7 +139,7 @@ fn main(
                     }
                 }
             }
-            by_attribute = sum_over_lanes(by_attribute, thread);
+            by_attribute = sum_over_lanes(by_attribute, thread, lanes);
             if present && lane == 0u {
                 for (var n = 0u; n < min(4u, p.attributes - d); n++) {
                     let at = k * p.out_stride + d + n;
@@ -273,7 +273,7 @@ fn main(
                 }
             }
         }
-        scores = sum_over_lanes(scores, thread);
+        scores = sum_over_lanes(scores, thread, lanes);
 #ifdef FORWARD
         softmax = with_scores(softmax, scores, count);
         sum *= softmax.rescale;
@@ -281,7 +281,7 @@ fn main(
             sum += (exp(scores[b] - softmax.largest) * kept(first + b, head)) * own_x[b];
         }
 #else
-        products = sum_over_lanes(products, thread);
+        products = sum_over_lanes(products, thread, lanes);
         for (var b = 0u; b < count; b++) {
             let scalars = scalars_of(edges[b].i, head);
             let attention = exp(scores[b] - scalars.x);

@@ -4,6 +4,7 @@
 //   64 x (16 * COLUMNS_PER_THREAD), a thread 4 rows of it; 16 steps of k at a time are staged in workgroup memory. SPLIT: several workgroups share a tile, each
 //   sums `split_len` steps of k into a partial [splits, m, out_stride], and MERGE_SPLITS adds those up in order.
 // COLUMN_SUMS: out [chunks, cols] = sums over `chunk_rows` rows each; run again over its own output until one row is left.
+//   SQUARES: of (x - center)^2; WEIGHTED: of weight (x - center); center [1, cols], weight [rows, cols].
 // TRANSPOSE: out [cols, rows] = x [rows, cols].
 //
 // GEMM moves m k + k n + m n numbers at least; tiles re-read a n/64 and b m/64 times from the cache.
@@ -174,6 +175,13 @@ fn main(
 #param chunk_rows: u32
 #param width_log2: u32
 #read x: array<f32>
+#ifdef SQUARES
+#read center: array<f32>
+#endif
+#ifdef WEIGHTED
+#read center: array<f32>
+#read weight: array<f32>
+#endif
 #write out: array<f32>
 
 var<workgroup> sums: array<f32, WORKGROUP_SIZE>;
@@ -195,7 +203,17 @@ fn main(
     var sum = 0.0;
     if column < p.cols {
         for (var r = chunk * p.chunk_rows + lane; r < end; r += row_lanes) {
-            sum += x[r * p.x_stride + column];
+            let at = r * p.x_stride + column;
+#ifdef SQUARES
+            let deviation = x[at] - center[column];
+            sum += deviation * deviation;
+#else
+#ifdef WEIGHTED
+            sum += weight[at] * (x[at] - center[column]);
+#else
+            sum += x[at];
+#endif
+#endif
         }
     }
     sums[thread] = sum;

@@ -1,4 +1,4 @@
-// One step of Adam or AdamW (DECOUPLED) for one parameter, one number a thread; 28 bytes a number. See src/backend/kernels/optim.rs for the formula.
+// One step of Adam or AdamW (DECOUPLED) for one parameter, one number a thread; 28 bytes a number, g, w, m, v [entries]. See src/backend/kernels/optim.rs for the formula.
 
 #include random
 

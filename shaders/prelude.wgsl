@@ -1,6 +1,8 @@
 // Shared by every kernel. The directives of these files are described in src/backend/wgpu/shader.rs.
 
 const WORKGROUP_SIZE: u32 = 256u;
+// Threads that share a row in functions row by row: rows.wgsl and gate.wgsl.
+const LANES: u32 = 16u;
 const NO_EDGE: u32 = 0xffffffffu;
 
 // A row of features is read in chunks of 16 bytes; a matrix of one column is not padded and is read number by number.

@@ -390,7 +390,7 @@ fn main(
     }
     let edges = edges_of(task);
     for (var chunk = thread & (lanes - 1u); chunk < p.chunks; chunk += lanes) {
-        var s: State;
+        var s = State();
         if edges.x < edges.y {
             s = edge(edges.x, chunk);
         }

@@ -3,6 +3,11 @@
 // ROW_DOT: out_r = <a_r, b_r> / divisor_r, 0 where the divisor is 0.
 // L2: out_r = x_r / max(|x_r|, epsilon). L2_GRAD: out_r = (g_r - x_r <g_r, x_r> / |x_r|^2) / |x_r|, or g_r / epsilon.
 // ARGMAX: out_r = the column of the largest entry, the first of equals.
+//
+//   a, b, x, g, out of L2 and L2_GRAD [rows, stride], of which `cols` columns count;  divisor, other out [rows]
+//
+// Bytes a row of C columns: ROW_DOT 8 C + 4, + 4 (divisor), L2 8 C, L2_GRAD 12 C (and as much again from the cache),
+// ARGMAX 4 C + 4.
 
 #param rows: u32
 #param cols: u32
@@ -53,6 +58,7 @@ fn main(
 #else
 
 #include lanes
+alias Sum = f32;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -70,7 +76,7 @@ fn main(
     for (var c = lane; c < p.cols; c += LANES) {
         dot += a[first + c] * b[first + c];
     }
-    dot = sum_over_lanes(dot, thread);
+    dot = sum_over_lanes(dot, thread, LANES);
     if lane == 0u && task < p.rows {
 #ifdef DIVISOR
         let d = divisor[row];
@@ -85,7 +91,7 @@ fn main(
     for (var c = lane; c < p.cols; c += LANES) {
         square += x[first + c] * x[first + c];
     }
-    let scale = 1.0 / max(sqrt(sum_over_lanes(square, thread)), p.epsilon);
+    let scale = 1.0 / max(sqrt(sum_over_lanes(square, thread, LANES)), p.epsilon);
     if task < p.rows {
         for (var c = lane; c < p.cols; c += LANES) {
             out[first + c] = x[first + c] * scale;
@@ -99,8 +105,8 @@ fn main(
         square += x[first + c] * x[first + c];
         product += g[first + c] * x[first + c];
     }
-    let norm = sqrt(sum_over_lanes(square, thread));
-    product = sum_over_lanes(product, thread);
+    let norm = sqrt(sum_over_lanes(square, thread, LANES));
+    product = sum_over_lanes(product, thread, LANES);
     let scale = 1.0 / max(norm, p.epsilon);
     let along = select(0.0, product * scale * scale, norm > p.epsilon);
     if task < p.rows {

@@ -6,6 +6,7 @@
 //
 // `lanes` threads an edge, across the features, merged in a fixed tree; consecutive edges share a row and a workgroup.
 // Bytes an edge: 8 (row, column) + 8 F (both rows; a's mostly from the cache) + 4 (out), + 8 (scales).
+// Source: SDDMM after "Sampled Dense Matrix Multiplication for High-Performance Machine Learning" (Nisa et al., HiPC 2018).
 
 #param edges: u32
 #param first_edge: u32
@@ -26,7 +27,8 @@
 #endif
 #write out: array<f32>
 
-var<workgroup> sums: array<f32, WORKGROUP_SIZE>;
+#include lanes
+alias Sum = f32;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -44,15 +46,9 @@ fn main(
     for (var f = lane; f < p.features; f += lanes) {
         sum += a[i * p.a_stride + f] * b[j * p.b_stride + f];
     }
-    sums[thread] = sum;
-    for (var half = lanes >> 1u; half > 0u; half >>= 1u) {
-        workgroupBarrier();
-        if lane < half {
-            sums[thread] += sums[thread + half];
-        }
-    }
+    sum = sum_over_lanes(sum, thread, lanes);
     if lane == 0u && task < p.edges {
-        var value = sums[thread];
+        var value = sum;
 #ifdef ROW_SCALE
         value *= row_scale[i];
 #endif

@@ -7,6 +7,7 @@
 //
 // `lanes` threads a (row, column), across the edges, merged in a fixed tree. Bytes an edge and column: forward 16 (scores are read three times, mostly
 // from the cache), backward 20.
+// Source: attention coefficients of "Graph Attention Networks" (Velickovic et al., ICLR 2018).
 
 #param rows: u32
 #param columns: u32
@@ -24,34 +25,33 @@
 #endif
 #write out: array<f32>
 
-var<workgroup> partials: array<f32, WORKGROUP_SIZE>;
-
-fn sum_over_lanes(value: f32, thread: u32, lane: u32) -> f32 {
-    workgroupBarrier();
-    partials[thread] = value;
-    for (var half = (1u << p.lanes_log2) >> 1u; half > 0u; half >>= 1u) {
-        workgroupBarrier();
-        if lane < half {
-            partials[thread] += partials[thread + half];
-        }
-    }
-    workgroupBarrier();
-    return partials[thread - lane];
-}
+#include lanes
+alias Sum = f32;
 
 #ifdef FORWARD
-fn max_over_lanes(value: f32, thread: u32, lane: u32) -> f32 {
+#ifdef SUBGROUPS
+fn max_over_lanes(value: f32, _thread: u32, lanes: u32) -> f32 {
+    var largest = value;
+    for (var half = lanes >> 1u; half > 0u; half >>= 1u) {
+        largest = max(largest, subgroupShuffleXor(largest, half));
+    }
+    return largest;
+}
+#else
+fn max_over_lanes(value: f32, thread: u32, lanes: u32) -> f32 {
+    let lane = thread & (lanes - 1u);
     workgroupBarrier();
-    partials[thread] = value;
-    for (var half = (1u << p.lanes_log2) >> 1u; half > 0u; half >>= 1u) {
+    sums[thread] = value;
+    for (var half = lanes >> 1u; half > 0u; half >>= 1u) {
         workgroupBarrier();
         if lane < half {
-            partials[thread] = max(partials[thread], partials[thread + half]);
+            sums[thread] = max(sums[thread], sums[thread + half]);
         }
     }
     workgroupBarrier();
-    return partials[thread - lane];
+    return sums[thread - lane];
 }
+#endif
 #endif
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -77,12 +77,12 @@ fn main(
     for (var k = first + lane; k < end; k += lanes) {
         largest = max(largest, p.scale * score[k * p.stride + column]);
     }
-    largest = max_over_lanes(largest, thread, lane);
+    largest = max_over_lanes(largest, thread, lanes);
     var sum = 0.0;
     for (var k = first + lane; k < end; k += lanes) {
         sum += exp(p.scale * score[k * p.stride + column] - largest);
     }
-    sum = sum_over_lanes(sum, thread, lane);
+    sum = sum_over_lanes(sum, thread, lanes);
     for (var k = first + lane; k < end; k += lanes) {
         out[k * p.stride + column] = exp(p.scale * score[k * p.stride + column] - largest) / sum;
     }
@@ -92,7 +92,7 @@ fn main(
     for (var k = first + lane; k < end; k += lanes) {
         dot += weight[k * p.stride + column] * grad[k * p.stride + column];
     }
-    dot = sum_over_lanes(dot, thread, lane);
+    dot = sum_over_lanes(dot, thread, lanes);
     for (var k = first + lane; k < end; k += lanes) {
         let at = k * p.stride + column;
         out[at] = p.scale * weight[at] * (grad[at] - dot);

@@ -161,7 +161,8 @@ fn main(
 #endif
 
 #ifdef NEIGHBOUR_PARALLEL
-var<workgroup> sums: array<Chunk, WORKGROUP_SIZE>;
+#include lanes
+alias Sum = Chunk;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -178,17 +179,10 @@ fn main(
         for (var k = edges.x + lane; k < edges.y; k += lanes) {
             sum += message(k, chunk);
         }
-        sums[thread] = sum;
-        for (var half = lanes >> 1u; half > 0u; half >>= 1u) {
-            workgroupBarrier();
-            if lane < half {
-                sums[thread] += sums[thread + half];
-            }
-        }
+        sum = sum_over_lanes(sum, thread, lanes);
         if lane == 0u && is_mine(task) {
-            store(task, chunk, sums[thread]);
+            store(task, chunk, sum);
         }
-        workgroupBarrier();
     }
 }
 #endif

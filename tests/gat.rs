@@ -4,153 +4,39 @@
 
 mod support;
 
-use std::sync::Arc;
-
-use hopwise::{
-    Matrix,
-    backend::{Device, DeviceGraph, Direction, Tensor},
-    graph::Graph,
-    ops::{self, AttentionOptions, EdgeAttention, StepState, Tape, Var},
-    plan::AttentionPlan,
-};
-use support::{graphs, leaf, random, read, relative_error};
-
-/// A case: shapes, what scores are scaled by, the length of segments, attention dropout.
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    heads: usize,
-    channels: usize,
-    attributes: usize,
-    scale: f32,
-    segment: Option<u32>,
-    dropout: f32,
-}
-
-impl Default for Case {
-    fn default() -> Self {
-        Self { heads: 1, channels: 8, attributes: 0, scale: 1.0, segment: None, dropout: 0.0 }
-    }
-}
-
-impl Case {
-    /// The output and the gradients of z, of the scores of sources and destinations, and of the edge attributes and
-    /// weight where there are some.
-    fn run(&self, device: &Device, graph: &Arc<Graph>) -> Vec<Matrix> {
-        let graph = DeviceGraph::new(device, graph.clone());
-        let features = self.heads * self.channels;
-        let state = StepState::new(device, 5).unwrap();
-        let tape = Tape::training(device, &state);
-        let scaled = |mut m: Matrix| {
-            m.data_mut().iter_mut().for_each(|v| *v *= self.scale);
-            m
-        };
-        let mut inputs = vec![
-            random(graph.num_src(), features, 1),
-            scaled(random(graph.num_src(), self.heads, 2)),
-            scaled(random(graph.num_dst(), self.heads, 3)),
-        ];
-        if self.attributes > 0 {
-            inputs.push(random(graph.num_edges(), self.attributes, 4));
-            inputs.push(scaled(random(self.heads, self.attributes, 5)));
-        }
-        let vars: Vec<Var> = inputs.iter().map(|m| leaf(&tape, m)).collect();
-        let edge = (self.attributes > 0).then(|| EdgeAttention { attr: &vars[3], weight: &vars[4] });
-        let options = AttentionOptions { heads: self.heads, negative_slope: 0.2, dropout: self.dropout };
-        let plans = [Direction::Forward, Direction::Transposed].map(|direction| {
-            let offsets = graph.offsets(direction);
-            let plan = AttentionPlan::new(offsets, self.heads, self.channels, device.capabilities());
-            AttentionPlan { segment: self.segment.unwrap_or(plan.segment), ..plan }
-        });
-        let out = ops::gat_with_plans(&tape, &graph, &vars[0], [&vars[1], &vars[2]], edge, options, plans).unwrap();
-        let mut results = vec![read(out.tensor())];
-        let upstream = Tensor::from_matrix(device, &random(graph.num_dst(), features, 9), "upstream").unwrap();
-        let gradients = tape.backward_from(&out, upstream).unwrap();
-        results.extend(vars.iter().map(|v| read(gradients.of(v).unwrap())));
-        results
-    }
-
-    /// Compares the devices. Gradients of scores cancel, to 0 where a node has one edge: what is left is the rounding
-    /// of the largest of them.
-    fn compare(&self, name: &str, graph: &Arc<Graph>) {
-        let expected = self.run(&Device::cpu(), graph);
-        let largest = expected.iter().flat_map(Matrix::data).fold(0.0f32, |m, v| m.max(v.abs()));
-        for (i, (got, expected)) in self.run(&support::device("wgpu"), graph).iter().zip(&expected).enumerate() {
-            let error = relative_error(got.data(), expected.data());
-            let rounding = got.data().iter().zip(expected.data()).all(|(g, e)| (g - e).abs() <= 2e-6 * largest);
-            assert!(error <= 5e-5 || rounding, "{name}, {self:?}, result {i}: off by {error:.2e}");
-        }
-    }
-}
+use support::attention::{self, Family};
 
 #[test]
 fn gat_wgpu() {
-    for (name, graph) in graphs() {
-        let graph = Arc::new(graph);
-        for (heads, channels) in [(1, 1), (3, 7), (8, 8), (16, 1), (1, 33), (3, 130), (1, 300), (16, 8)] {
-            Case { heads, channels, ..Default::default() }.compare(name, &graph);
-        }
-    }
+    attention::agrees(Family::Gat);
 }
 
 #[test]
 fn gat_with_edge_attributes_wgpu() {
-    for (name, graph) in graphs() {
-        let graph = Arc::new(graph);
-        for (heads, channels, attributes) in [(1, 1, 1), (3, 7, 5), (8, 8, 4), (1, 33, 2), (3, 1, 1), (1, 300, 9)] {
-            Case { heads, channels, attributes, ..Default::default() }.compare(name, &graph);
-        }
-    }
+    attention::agrees_with_edge_attributes(Family::Gat);
 }
 
 #[test]
 fn gat_of_rows_cut_into_segments_wgpu() {
-    for (name, graph) in graphs() {
-        let graph = Arc::new(graph);
-        for (heads, channels, attributes) in [(1, 1, 0), (3, 7, 3), (8, 8, 0)] {
-            for segment in [3, 40] {
-                Case { heads, channels, attributes, segment: Some(segment), ..Default::default() }
-                    .compare(name, &graph);
-            }
-        }
-    }
+    attention::agrees_where_rows_are_cut(Family::Gat);
 }
 
 #[test]
 fn gat_drops_the_same_attention_on_every_device_wgpu() {
-    for (name, graph) in graphs() {
-        let graph = Arc::new(graph);
-        for (heads, channels, attributes) in [(8, 8, 0), (3, 7, 3)] {
-            for segment in [None, Some(3)] {
-                Case { heads, channels, attributes, segment, dropout: 0.6, ..Default::default() }.compare(name, &graph);
-            }
-        }
-    }
+    attention::drops_the_same_attention(Family::Gat);
 }
 
 #[test]
-fn gat_of_large_logits_stays_finite_wgpu() {
-    for (name, graph) in graphs() {
-        let graph = Arc::new(graph);
-        for segment in [None, Some(3)] {
-            let case = Case { heads: 3, channels: 33, attributes: 3, scale: 1e3, segment, ..Default::default() };
-            for device in [Device::cpu(), support::device("wgpu")] {
-                for (i, result) in case.run(&device, &graph).iter().enumerate() {
-                    assert!(result.data().iter().all(|v| v.is_finite()), "{name}, {case:?}, result {i}");
-                }
-                // Shares of attention add up to 1: no output passes the largest input.
-                assert!(case.run(&device, &graph)[0].data().iter().all(|v| v.abs() < 1.001), "{name}, {case:?}");
-            }
-        }
-    }
+fn gat_of_large_and_tiny_logits_stays_finite_wgpu() {
+    attention::stays_finite(Family::Gat);
 }
 
 #[test]
 fn gat_gives_the_same_bits_twice_wgpu() {
-    for (name, graph) in graphs() {
-        let graph = Arc::new(graph);
-        let case = Case { heads: 3, channels: 7, attributes: 3, segment: Some(40), dropout: 0.6, ..Default::default() };
-        for device in [Device::cpu(), support::device("wgpu")] {
-            assert_eq!(case.run(&device, &graph), case.run(&device, &graph), "{name}");
-        }
-    }
+    attention::gives_the_same_bits_twice(Family::Gat);
+}
+
+#[test]
+fn gat_of_wide_and_of_many_heads_wgpu() {
+    attention::agrees_where_heads_are_wide_or_many(Family::Gat);
 }

@@ -116,6 +116,35 @@ fn sums_and_products() {
 }
 
 #[test]
+fn normalisation() {
+    let inputs = [random(9, 7, 1), random(1, 7, 2), random(1, 7, 3)];
+    check("batch_norm", &inputs, |tape, v| ops::batch_norm(tape, &v[0], Some([&v[1], &v[2]]), 1e-5).unwrap().0);
+    check("batch_norm alone", &inputs[..1], |tape, v| ops::batch_norm(tape, &v[0], None, 1e-5).unwrap().0);
+    check("normalize_columns", &inputs, |tape, v| {
+        let row = |value| Tensor::full(tape.device(), 1, 7, value, "moments").unwrap();
+        let moments = ops::ColumnMoments { mean: row(0.25), variance: row(0.5) };
+        ops::normalize_columns(tape, &v[0], &moments, Some([&v[1], &v[2]]), 1e-5).unwrap()
+    });
+    check("layer_norm", &inputs, |tape, v| ops::layer_norm(tape, &v[0], Some([&v[1], &v[2]]), 1e-5).unwrap());
+    check("layer_norm alone", &inputs[..1], |tape, v| ops::layer_norm(tape, &v[0], None, 1e-5).unwrap());
+}
+
+#[test]
+fn blocks_of_columns() {
+    let (wide, narrow) = (random(9, 6, 1), random(9, 2, 2));
+    check("column_range", std::slice::from_ref(&wide), |tape, v| ops::column_range(tape, &v[0], 2..5).unwrap());
+    check("concat_columns", &[wide.clone(), narrow.clone()], |tape, v| {
+        ops::concat_columns(tape, &[&v[1], &v[0], &v[1]]).unwrap()
+    });
+    check("stack_blocks", std::slice::from_ref(&wide), |tape, v| ops::stack_blocks(tape, &v[0], 3).unwrap());
+    let weight = |tape: &Tape| Tensor::from_matrix(tape.device(), &random(9, 3, 3), "weights").unwrap();
+    check("spread_blocks", &[wide.clone(), narrow.clone()], |tape, v| {
+        ops::spread_blocks(tape, &v[0], &v[1], &weight(tape)).unwrap()
+    });
+    check("merge_blocks", &[wide, narrow], |tape, v| ops::merge_blocks(tape, &v[1], &v[0], &weight(tape)).unwrap());
+}
+
+#[test]
 fn rows_by_number() {
     let select = |device: &Device| RowSelection::new(device, 9, &[3, 3, 0, 8, 3]).unwrap();
     check("gather_rows", &[random(9, 7, 1)], |tape, v| ops::gather_rows(tape, &v[0], &select(tape.device())).unwrap());
@@ -142,6 +171,9 @@ fn sums_over_neighbours_with_everything() {
     });
     check("gather_sources", &[random(6, 3, 1)], |tape, v| {
         ops::gather_sources(tape, &DeviceGraph::new(tape.device(), graph.clone()), &v[0]).unwrap()
+    });
+    check("edge_messages", &[random(6, 3, 1), random(7, 2, 2), random(3, 2, 3)], |tape, v| {
+        ops::edge_messages(tape, &DeviceGraph::new(tape.device(), graph.clone()), &v[0], &v[1], &v[2]).unwrap()
     });
     check("gather_destinations", &[random(4, 3, 1)], |tape, v| {
         ops::gather_destinations(tape, &DeviceGraph::new(tape.device(), graph.clone()), &v[0]).unwrap()

@@ -107,8 +107,9 @@ fn run(device: &Device, graph: &Arc<Graph>, x: &Matrix, statistics: &[Statistic]
     let mut arguments = Vec::new();
     if let Some(kept) = kept.filter(|_| parts.minimum || parts.maximum) {
         let kept = read(kept);
+        let extremes = usize::from(parts.minimum) + usize::from(parts.maximum);
         for row in 0..rows {
-            for part in kept.row(row).chunks(row_stride(features)).skip(usize::from(parts.squares)) {
+            for part in kept.row(row).chunks(row_stride(features)).skip(usize::from(parts.squares)).take(extremes) {
                 arguments.extend(part[..features].iter().map(|v| v.to_bits()));
             }
         }

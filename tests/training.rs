@@ -9,8 +9,8 @@ use hopwise::{
     backend::{Device, DeviceGraph, Tensor},
     graph::{Graph, generate::PlantedPartition},
     nn::{
-        AdamOptions, FeatureInput, GnnBuilder, Laplacian, LayerKind, Module, SageOptions, Targets, Trainer, accuracy,
-        checkpoint,
+        AdamOptions, AverageDegree, FeatureInput, GnnBuilder, Laplacian, LayerKind, Module, Norm, PnaOptions,
+        SageOptions, Targets, Trainer, accuracy, checkpoint,
     },
     ops::ClassTargets,
 };
@@ -31,8 +31,8 @@ impl Task {
         Self { graph: Arc::new(Graph::from_edges(&edges)), features, labels, train, test }
     }
 
-    fn trainer(&self, device: &Device, kind: LayerKind, seed: u64, sparse: bool) -> Trainer {
-        let model = GnnBuilder::new(kind).hidden(16).build(device, self.features.cols(), 4, seed).unwrap();
+    fn trainer(&self, device: &Device, builder: GnnBuilder, seed: u64, sparse: bool) -> Trainer {
+        let model = builder.build(device, self.features.cols(), 4, seed).unwrap();
         let features = if sparse {
             FeatureInput::sparse(device, &SparseMatrix::from_dense(&self.features)).unwrap()
         } else {
@@ -83,13 +83,14 @@ const ATTENTION: hopwise::nn::GatOptions = hopwise::nn::GatOptions {
     dropout: 0.3,
 };
 
-const KINDS: [LayerKind; 7] = [
+const KINDS: [LayerKind; 8] = [
     LayerKind::Gcn(hopwise::nn::GcnOptions { add_self_loops: true, normalize: true, improved: false, bias: true }),
     LayerKind::Sage(SageOptions {
         aggregation: hopwise::nn::Aggregation::Mean,
         normalize: false,
         root_weight: true,
         project: false,
+        bias: true,
     }),
     LayerKind::Gin,
     LayerKind::Cheb(3, Laplacian::Symmetric),
@@ -104,7 +105,16 @@ const KINDS: [LayerKind; 7] = [
         bias: true,
         root_weight: true,
     }),
+    LayerKind::Pna(PnaOptions::new(AverageDegree { linear: 10.0, log: 2.36 })),
 ];
+
+/// One model of each kind, and those with norms, residual connections and a network over all layers.
+fn models() -> Vec<GnnBuilder> {
+    let mut models: Vec<GnnBuilder> = KINDS.map(|kind| GnnBuilder::new(kind).hidden(16)).into();
+    models.push(GnnBuilder::sage_ri().hidden(16));
+    models.push(GnnBuilder::new(KINDS[0]).hidden(16).norm(Norm::Layer).residual(true).input_layer(true));
+    models
+}
 
 /// Losses of `steps` steps, and the weights after them.
 fn train(trainer: &mut Trainer, steps: usize) -> (Vec<f32>, Vec<Matrix>) {
@@ -115,12 +125,12 @@ fn train(trainer: &mut Trainer, steps: usize) -> (Vec<f32>, Vec<Matrix>) {
 
 fn two_runs_give_the_same_bits(backend: &str) {
     let task = Task::new();
-    for kind in KINDS {
+    for model in models() {
         let device = support::device(backend);
-        let first = train(&mut task.trainer(&device, kind, 7, false), 20);
-        let second = train(&mut task.trainer(&device, kind, 7, false), 20);
-        assert_eq!(first, second, "{kind:?} on {backend}");
-        let other = train(&mut task.trainer(&device, kind, 8, false), 20);
+        let first = train(&mut task.trainer(&device, model, 7, false), 20);
+        let second = train(&mut task.trainer(&device, model, 7, false), 20);
+        assert_eq!(first, second, "{model:?} on {backend}");
+        let other = train(&mut task.trainer(&device, model, 8, false), 20);
         assert_ne!(first, other, "another seed gives another run");
     }
 }
@@ -161,13 +171,13 @@ fn the_number_of_threads_does_not_change_the_bits_cpu() {
 #[test]
 fn backends_and_forms_of_features_agree_wgpu() {
     let task = Task::new();
-    for kind in KINDS {
-        let (expected, _) = train(&mut task.trainer(&Device::cpu(), kind, 3, false), 60);
+    for model in models() {
+        let (expected, _) = train(&mut task.trainer(&Device::cpu(), model, 3, false), 60);
         for (backend, sparse) in [("cpu", true), ("wgpu", false), ("wgpu", true)] {
-            let (losses, _) = train(&mut task.trainer(&support::device(backend), kind, 3, sparse), 60);
+            let (losses, _) = train(&mut task.trainer(&support::device(backend), model, 3, sparse), 60);
             for (step, (got, expected)) in losses.iter().zip(&expected).enumerate() {
                 let error = (got - expected).abs();
-                assert!(error <= 1e-4, "{kind:?}, {backend}, sparse {sparse}, step {step}: {got} against {expected}");
+                assert!(error <= 1e-4, "{model:?}, {backend}, sparse {sparse}, step {step}: {got} against {expected}");
             }
         }
     }
@@ -176,30 +186,30 @@ fn backends_and_forms_of_features_agree_wgpu() {
 #[test]
 fn a_graph_network_learns_what_its_neighbours_tell() {
     let task = Task::new();
-    for kind in KINDS {
-        let mut trainer = task.trainer(&Device::cpu(), kind, 0, false);
+    for model in models() {
+        let mut trainer = task.trainer(&Device::cpu(), model, 0, false);
         train(&mut trainer, 200);
         let predicted = pollster::block_on(trainer.predict_classes()).unwrap();
         let found = accuracy(&predicted, &task.labels, &task.test);
-        assert!(found > 0.8, "{kind:?}: {found}");
+        assert!(found > 0.8, "{model:?}: {found}");
     }
 }
 
 /// In the first step the graph's arrays settle in memory that the step's own tensors gave back before; from the second on nothing is taken.
 fn a_step_takes_no_memory_once_warm(backend: &str) {
     let task = Task::new();
-    for kind in KINDS {
+    for model in models() {
         for sparse in [false, true] {
             let device = support::fresh_device(backend);
-            let mut trainer = task.trainer(&device, kind, 0, sparse);
+            let mut trainer = task.trainer(&device, model, 0, sparse);
             train(&mut trainer, 2);
             let before = device.memory();
             for _ in 0..5 {
                 drop(trainer.step().unwrap());
             }
             let after = device.memory();
-            assert_eq!(after.allocations, before.allocations, "{kind:?}, sparse {sparse}: {before:?} -> {after:?}");
-            assert_eq!(after.in_use, before.in_use, "{kind:?}, sparse {sparse}");
+            assert_eq!(after.allocations, before.allocations, "{model:?}, sparse {sparse}: {before:?} -> {after:?}");
+            assert_eq!(after.in_use, before.in_use, "{model:?}, sparse {sparse}");
         }
     }
 }
@@ -220,29 +230,31 @@ fn weights_survive_a_file_and_those_of_another_model_are_refused() {
     let device = Device::cpu();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weights.safetensors");
-    let build = |kind, hidden, seed| GnnBuilder::new(kind).hidden(hidden).build(&device, 5, 3, seed).unwrap();
-    for kind in KINDS {
-        let saved = build(kind, 8, 1);
+    let build = |model: GnnBuilder, hidden, seed| model.hidden(hidden).build(&device, 5, 3, seed).unwrap();
+    for model in models() {
+        let saved = build(model, 8, 1);
         saved.save(&[("note".to_owned(), "kept".to_owned())].into(), &path).unwrap();
-        let loaded = build(kind, 8, 2);
+        let loaded = build(model, 8, 2);
         checkpoint::load(&loaded, &path).unwrap();
-        for ((name, a), (_, b)) in saved.parameters().iter().zip(loaded.parameters()) {
+        for ((name, a), (_, b)) in saved.state().iter().zip(loaded.state()) {
             assert_eq!(support::read(a.value()), support::read(b.value()), "{name}");
         }
         let stored = GnnBuilder::from_weights(&path).unwrap();
         assert_eq!((stored.in_width, stored.out_width, stored.metadata["note"].as_str()), (5, 3, "kept"));
-        assert_eq!(stored.builder, GnnBuilder::new(kind).hidden(8));
+        assert_eq!(stored.builder, model.hidden(8));
         let rebuilt = stored.builder.build(&device, 5, 3, 0).unwrap();
         checkpoint::load(&rebuilt, &path).unwrap();
 
-        let error = checkpoint::load(&build(kind, 12, 2), &path).unwrap_err();
+        let error = checkpoint::load(&build(model, 12, 2), &path).unwrap_err();
         assert!(error.to_string().contains("another model"), "{error}");
     }
     // A transformer's file for a GCN model.
-    assert!(checkpoint::load(&build(KINDS[0], 8, 2), &path).unwrap_err().to_string().contains("it has no convs.0."));
+    let [gcn, transformer] = [KINDS[0], KINDS[6]].map(GnnBuilder::new);
+    build(transformer, 8, 1).save(&Default::default(), &path).unwrap();
+    assert!(checkpoint::load(&build(gcn, 8, 2), &path).unwrap_err().to_string().contains("it has no convs.0."));
     // Cut anywhere, a file is refused.
     let bytes = std::fs::read(&path).unwrap();
-    let model = build(KINDS[6], 8, 3);
+    let model = build(transformer, 8, 3);
     let before: Vec<Matrix> = model.parameters().iter().map(|(_, p)| support::read(p.value())).collect();
     for len in (0..bytes.len()).step_by(97) {
         assert!(checkpoint::from_bytes(&model, &bytes[..len], &path).is_err(), "{len} bytes");

@@ -24,7 +24,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             .iter()
             .enumerate()
             .map(|(i, d)| {
-                json!({ "backend": d.backend, "name": d.name, "kind": kind(d), "driver": d.driver, "auto": i == auto })
+                json!({
+                    "backend": d.backend,
+                    "name": d.name,
+                    "kind": kind(d),
+                    "driver": d.driver,
+                    "subgroup_sizes": d.subgroup_sizes,
+                    "auto": i == auto,
+                })
             })
             .collect();
         return output::print(&json!({ "devices": rows, "cuda": missing }).to_string());
@@ -32,7 +39,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut text = String::new();
     for (i, device) in devices.iter().enumerate() {
         let mark = if i == auto { "  <- auto" } else { "" };
-        text += &format!("{:5} {:15} {} ({}){mark}\n", device.backend, kind(device), device.name, device.driver);
+        let subgroups = match device.subgroup_sizes {
+            Some([smallest, largest]) if smallest == largest => format!(", subgroups of {smallest}"),
+            Some([smallest, largest]) => format!(", subgroups of {smallest} to {largest}"),
+            None => String::new(),
+        };
+        text +=
+            &format!("{:5} {:15} {} ({}{subgroups}){mark}\n", device.backend, kind(device), device.name, device.driver);
     }
     if devices.len() == 1 {
         text += "no GPU was found; a Vulkan driver (mesa-vulkan-drivers on Debian and Ubuntu) makes one available to wgpu\n";

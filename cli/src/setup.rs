@@ -161,6 +161,10 @@ impl Prepared {
         self.graph.num_dst() as usize
     }
 
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
     pub(crate) fn width(&self) -> usize {
         self.features.cols()
     }

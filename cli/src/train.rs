@@ -8,9 +8,10 @@ use hopwise::{
     Matrix,
     backend::{Device, Tensor, kernels::Unary},
     data::Labels,
+    graph::Graph,
     nn::{
-        AdamOptions, GatOptions, Gnn, GnnBuilder, Laplacian, LayerKind, Targets, Trainer, TransformerOptions, accuracy,
-        checkpoint,
+        AdamOptions, AverageDegree, GatOptions, Gnn, GnnBuilder, Laplacian, LayerKind, Norm, PnaOptions, Targets,
+        Trainer, TransformerOptions, accuracy, checkpoint,
     },
     ops::{ClassTargets, MultiTargets},
 };
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     source: SourceArgs,
 
-    /// The layer that the model stacks
+    /// The layer that the model stacks; sage-ri adds norms, residual connections and a network over all layers
     #[arg(long, value_enum, default_value_t = Model::Gcn)]
     model: Model,
 
@@ -68,6 +69,14 @@ pub(crate) struct Args {
     /// Share of attention that is dropped while training [default: 0.6 for gat and gatv2, 0 for transformer]
     #[arg(long, allow_negative_numbers = true)]
     attention_dropout: Option<f32>,
+
+    /// What normalises hidden features [default: batch for pna and sage-ri, else none]
+    #[arg(long, value_enum)]
+    norm: Option<NormKind>,
+
+    /// Hidden layers add their input to their output [always so for sage-ri]
+    #[arg(long)]
+    residual: bool,
 
     #[command(flatten)]
     prepare: PrepareArgs,
@@ -114,6 +123,33 @@ enum Model {
     Gat,
     Gatv2,
     Transformer,
+    Pna,
+    SageRi,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum NormKind {
+    None,
+    Batch,
+    Layer,
+}
+
+impl NormKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Batch => "batch",
+            Self::Layer => "layer",
+        }
+    }
+
+    fn norm(self) -> Norm {
+        match self {
+            Self::None => Norm::None,
+            Self::Batch => Norm::Batch,
+            Self::Layer => Norm::Layer,
+        }
+    }
 }
 
 impl Model {
@@ -126,11 +162,14 @@ impl Model {
             Self::Gat => "gat",
             Self::Gatv2 => "gatv2",
             Self::Transformer => "transformer",
+            Self::Pna => "pna",
+            Self::SageRi => "sage-ri",
         }
     }
 
-    fn layer(self, heads: usize, dropout: f32) -> LayerKind {
-        match self {
+    /// The model as its paper has it, for attention of so many heads and such a dropout, and for training on `graph`.
+    fn builder(self, heads: usize, dropout: f32, graph: &Graph) -> GnnBuilder {
+        let kind = match self {
             Self::Gcn => LayerKind::Gcn(Default::default()),
             Self::Sage => LayerKind::Sage(Default::default()),
             Self::Gin => LayerKind::Gin,
@@ -138,14 +177,20 @@ impl Model {
             Self::Gat => LayerKind::Gat(GatOptions { heads, dropout, ..Default::default() }),
             Self::Gatv2 => LayerKind::GatV2(GatOptions { heads, dropout, ..Default::default() }),
             Self::Transformer => LayerKind::Transformer(TransformerOptions { heads, dropout, ..Default::default() }),
+            Self::Pna => LayerKind::Pna(PnaOptions::new(AverageDegree::of(graph))),
+            Self::SageRi => return GnnBuilder::sage_ri(),
+        };
+        match self {
+            Self::Gat | Self::Gatv2 => GnnBuilder::new(kind).activation(Unary::Elu(1.0)),
+            Self::Pna => GnnBuilder::new(kind).input_layer(true),
+            _ => GnnBuilder::new(kind),
         }
     }
 
-    /// The function between layers, as the models' papers have it.
-    fn activation(self) -> Unary {
+    fn default_norm(self) -> NormKind {
         match self {
-            Self::Gat | Self::Gatv2 => Unary::Elu(1.0),
-            _ => Unary::Relu,
+            Self::Pna | Self::SageRi => NormKind::Batch,
+            _ => NormKind::None,
         }
     }
 
@@ -231,6 +276,14 @@ impl Args {
         self.dropout.unwrap_or(self.model.default_dropout().0)
     }
 
+    fn norm(&self) -> NormKind {
+        self.norm.unwrap_or(self.model.default_norm())
+    }
+
+    fn residual(&self) -> bool {
+        self.residual || self.model == Model::SageRi
+    }
+
     fn attention_dropout(&self) -> f32 {
         self.attention_dropout.unwrap_or(self.model.default_dropout().1)
     }
@@ -260,11 +313,14 @@ impl Args {
                 (matrix.cols(), Targets::Multi(targets))
             }
         };
-        let model = GnnBuilder::new(self.model.layer(self.heads, self.attention_dropout()))
+        let model = self
+            .model
+            .builder(self.heads, self.attention_dropout(), prepared.graph())
             .hidden(self.hidden())
             .layers(self.layers)
             .dropout(self.dropout())
-            .activation(self.model.activation())
+            .norm(self.norm().norm())
+            .residual(self.residual())
             .build(device, prepared.width(), outputs, seed)?;
         let on_device = prepared.on(device)?;
         let mut trainer = Trainer::new(model, on_device.graph, on_device.features, targets, seed, self.adam())?;
@@ -367,6 +423,8 @@ impl Args {
                 "lr": self.lr,
                 "weight_decay": self.weight_decay,
                 "dropout": self.dropout(),
+                "norm": self.norm().name(),
+                "residual": self.residual(),
                 "loss": mean(&|r| f64::from(r.last_loss())),
                 "train_accuracy": mean(&|r| r.train),
                 "val_accuracy": mean(&|r| r.val),

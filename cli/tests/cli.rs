@@ -79,7 +79,7 @@ fn every_model_trains_and_its_weights_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let weights = folder.path().join("w.safetensors");
     let predictions = folder.path().join("p.csv");
-    for model in ["gcn", "sage", "gin", "cheb", "gat", "gatv2", "transformer"] {
+    for model in ["gcn", "sage", "gin", "cheb", "gat", "gatv2", "transformer", "pna", "sage-ri"] {
         let args = ["train", "sbm", "--backend", "cpu", "--model", model, "--epochs", "100", "--seed", "3", "--json"];
         let trained = json(&[args.as_slice(), &["--out", text(&weights)]].concat());
         assert!(trained["test_accuracy"].as_f64().unwrap() > 0.75, "{model}: {}", trained["test_accuracy"]);
@@ -93,6 +93,29 @@ fn every_model_trains_and_its_weights_come_back() {
         assert_eq!(lines.lines().count(), 1_001);
         assert_eq!(lines.lines().nth(1).unwrap(), format!("0,{}", inferred["predictions"][0]));
     }
+}
+
+#[test]
+fn norms_and_residual_connections_are_part_of_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let weights = folder.path().join("w.safetensors");
+    let mut losses = Vec::new();
+    for more in
+        [&[][..], &["--norm", "batch"], &["--norm", "layer"], &["--residual"], &["--norm", "batch", "--residual"]]
+    {
+        let args = ["train", "sbm", "--backend", "cpu", "--model", "sage", "--epochs", "20", "--json", "--out"];
+        let trained = json(&[args.as_slice(), &[text(&weights)], more].concat());
+        assert_eq!(trained["residual"], more.contains(&"--residual"));
+        let norm = more.iter().find(|m| ["batch", "layer"].contains(*m)).copied().unwrap_or("none");
+        assert_eq!(trained["norm"], norm);
+        losses.push(trained["loss"].to_string());
+        let inferred = json(&["infer", "sbm", "--backend", "cpu", "--weights", text(&weights), "--json"]);
+        assert_eq!(inferred["test_accuracy"], trained["test_accuracy"], "{more:?}");
+    }
+    losses.sort();
+    losses.dedup();
+    assert_eq!(losses.len(), 5, "each is a model of its own: {losses:?}");
+    refused(&["train", "sbm", "--norm", "instance"], 2, &["instance", "batch"]);
 }
 
 #[test]
@@ -181,7 +204,7 @@ fn graphs_without_edges_or_features_train() {
         d.edges = EdgeList::square(6, vec![], vec![]).unwrap();
         d.features = None;
     });
-    for model in ["gcn", "sage", "gin", "cheb", "gat", "gatv2", "transformer"] {
+    for model in ["gcn", "sage", "gin", "cheb", "gat", "gatv2", "transformer", "pna", "sage-ri"] {
         for backend in ["cpu", "wgpu"] {
             let args = ["train", text(&path), "--backend", backend, "--model", model, "--epochs", "5", "--json"];
             assert!(json(&args)["loss"].as_f64().unwrap().is_finite());

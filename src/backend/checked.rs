@@ -3,9 +3,10 @@
 use super::{
     BackendError, Buffer, Device, DeviceGraph, DeviceInfo, Direction, Indices, MemoryStats, ReadFuture, Tensor,
     kernels::{
-        AdamUpdate, Attention, DropoutMask, EdgeTerm, Gat, GatBackward, Gate, GateBackward, Gatv2, Gatv2Backward, Gemm,
-        GineBackward, GineForward, Ingredients, Reduce, ReduceCoefficients, ReduceGradient, Sddmm, Spmm, Statistic,
-        TransformerBackward, TransformerForward, Unary,
+        AdamUpdate, Attention, BlockCopy, ColumnNorm, ColumnNormBackward, DropoutMask, EdgeTerm, Gat, GatBackward,
+        Gate, GateBackward, Gatv2, Gatv2Backward, Gemm, GineBackward, GineForward, Ingredients, Reduce,
+        ReduceCoefficients, ReduceGradient, RowNorm, RowNormBackward, Sddmm, Spmm, Statistic, TransformerBackward,
+        TransformerForward, Unary,
     },
 };
 use crate::plan::{AttentionPlan, Capabilities, ReducePlan, TransformerPlan};
@@ -799,9 +800,134 @@ impl Device {
         // SAFETY: both rows have one width, and the output is three times as wide.
         unsafe { self.backend().gate_weight(u, t, out) }
     }
+
+    /// Runs [`BlockCopy`].
+    ///
+    /// # Errors
+    /// If the block does not lie within both matrices, or what the device reports.
+    pub fn copy_block(&self, args: &BlockCopy<'_>) -> Checked {
+        let check = self.check("copy_block");
+        for (what, tensor, first) in [("the source", args.x, args.from), ("the target", args.out, args.to)] {
+            check.tensor(what, tensor, tensor.shape())?;
+            for (side, extent) in tensor.shape().into_iter().enumerate() {
+                let end = first[side].saturating_add(args.shape[side]);
+                check.argument("the end of a block", end > extent, end, format_args!("at most {extent}"))?;
+            }
+        }
+        // SAFETY: the block lies within both matrices.
+        unsafe { self.backend().copy_block(args) }
+    }
+
+    /// Runs [`BlockKernels::spread_blocks`](super::kernels::BlockKernels::spread_blocks).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn spread_blocks(&self, x: &Tensor, weight: &Tensor, y: Option<&Tensor>, out: &Tensor) -> Checked {
+        let check = self.check("spread_blocks");
+        let ([rows, cols], blocks) = (x.shape(), weight.cols());
+        check.tensor("x", x, [rows, cols])?;
+        check.tensor("the weights", weight, [rows, blocks])?;
+        check.maybe("y", y, [rows, blocks * cols])?;
+        check.tensor("the output", out, [rows, blocks * cols])?;
+        // SAFETY: there is one weight a row and block, and the columns are those of the blocks.
+        unsafe { self.backend().spread_blocks(x, weight, y, out) }
+    }
+
+    /// Runs [`BlockKernels::merge_blocks`](super::kernels::BlockKernels::merge_blocks).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn merge_blocks(&self, x: &Tensor, weight: &Tensor, y: Option<&Tensor>, out: &Tensor) -> Checked {
+        let check = self.check("merge_blocks");
+        let ([rows, cols], blocks) = (out.shape(), weight.cols());
+        check.tensor("x", x, [rows, blocks * cols])?;
+        check.tensor("the weights", weight, [rows, blocks])?;
+        check.maybe("y", y, [rows, cols])?;
+        check.tensor("the output", out, [rows, cols])?;
+        // SAFETY: there is one weight a row and block, and the columns are those of the blocks.
+        unsafe { self.backend().merge_blocks(x, weight, y, out) }
+    }
+
+    /// Runs [`NormKernels::column_moments`](super::kernels::NormKernels::column_moments).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn column_moments(&self, x: &Tensor, center: &Tensor, weight: Option<&Tensor>, out: &Tensor) -> Checked {
+        let check = self.check("column_moments");
+        check.tensor("x", x, x.shape())?;
+        check.maybe("the weight", weight, x.shape())?;
+        check.alike([1, x.cols()], &[("the center", center), ("the output", out)])?;
+        // SAFETY: there is one center and output a column, and one weight an entry.
+        unsafe { self.backend().column_moments(x, center, weight, out) }
+    }
+
+    /// Runs [`ColumnNorm`].
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn column_norm(&self, args: &ColumnNorm<'_>) -> Checked {
+        let check = self.check("column_norm");
+        check.alike(args.x.shape(), &[("x", args.x), ("the output", args.out)])?;
+        let columns = [("the mean", args.mean), ("the inverse deviation", args.inverse_deviation)];
+        check.alike([1, args.x.cols()], &columns)?;
+        check.affine(args.affine, args.x.cols())?;
+        // SAFETY: both matrices have one shape, and there is one of everything else a column.
+        unsafe { self.backend().column_norm(args) }
+    }
+
+    /// Runs [`ColumnNormBackward`].
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn column_norm_grad(&self, args: &ColumnNormBackward<'_>) -> Checked {
+        let check = self.check("column_norm_grad");
+        let row = [1, args.g.cols()];
+        check.alike(args.g.shape(), &[("the gradient", args.g), ("the output", args.out)])?;
+        check.tensor("the inverse deviation", args.inverse_deviation, row)?;
+        check.maybe("the weight", args.weight, row)?;
+        if let Some(own) = args.own {
+            check.tensor("x", own.x, args.g.shape())?;
+            let sums = [("the gradient's sums", own.g_sum), ("the products' sums", own.product_sum)];
+            check.tensor("the mean", own.mean, row)?;
+            check.alike(row, &sums)?;
+        }
+        // SAFETY: all matrices have one shape, and there is one of everything else a column.
+        unsafe { self.backend().column_norm_grad(args) }
+    }
+
+    /// Runs [`RowNorm`].
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn row_norm(&self, args: &RowNorm<'_>) -> Checked {
+        let check = self.check("row_norm");
+        check.alike(args.x.shape(), &[("x", args.x), ("the output", args.out)])?;
+        check.affine(args.affine, args.x.cols())?;
+        // SAFETY: both matrices have one shape, and there is one weight and bias a column.
+        unsafe { self.backend().row_norm(args) }
+    }
+
+    /// Runs [`RowNormBackward`].
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or what the device reports.
+    pub fn row_norm_grad(&self, args: &RowNormBackward<'_>) -> Checked {
+        let check = self.check("row_norm_grad");
+        let matrices = [("x", args.x), ("the gradient", args.g), ("x's gradient", args.grad_x)];
+        check.alike(args.x.shape(), &matrices)?;
+        check.maybe("the scaled gradient", args.scaled, args.x.shape())?;
+        check.maybe("the weight", args.weight, [1, args.x.cols()])?;
+        // SAFETY: all matrices have one shape, and there is one weight a column.
+        unsafe { self.backend().row_norm_grad(args) }
+    }
 }
 
 impl Check<'_> {
+    /// A weight and a bias a column.
+    fn affine(&self, affine: Option<[&Tensor; 2]>, cols: usize) -> Checked {
+        affine.map_or(Ok(()), |[weight, bias]| self.alike([1, cols], &[("the weight", weight), ("the bias", bias)]))
+    }
+
     /// Channels of a head, of which there is at least one of at least one channel.
     fn heads(&self, heads: usize, columns: usize) -> Result<usize, BackendError> {
         let wrong = heads == 0 || columns == 0 || !columns.is_multiple_of(heads.max(1));

@@ -11,6 +11,7 @@ pub type ReadFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<u32>, BackendEr
 /// Kernels trust their arguments: that is why their methods are unsafe. [`Device`] has a checked method for each.
 pub trait Backend:
     Memory
+    + kernels::BlockKernels
     + kernels::ElementwiseKernels
     + kernels::GatKernels
     + kernels::GateKernels
@@ -20,6 +21,7 @@ pub trait Backend:
     + kernels::HeadKernels
     + kernels::LinearKernels
     + kernels::LossKernels
+    + kernels::NormKernels
     + kernels::OptimKernels
     + kernels::ReduceKernels
     + kernels::RowKernels
@@ -96,6 +98,9 @@ pub struct DeviceInfo {
     pub kind: DeviceKind,
     /// The interface and driver, with version.
     pub driver: String,
+    /// The smallest and the largest number of threads that run in step and exchange values; `None` where there are no
+    /// such subgroups.
+    pub subgroup_sizes: Option<[u32; 2]>,
 }
 
 /// Memory in use on a device, in bytes.

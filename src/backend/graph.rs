@@ -1,7 +1,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{BackendError, Device, Indices, Tensor};
-use crate::graph::{Graph, Looped};
+use crate::{
+    graph::{Graph, Looped},
+    matrix::Matrix,
+};
 
 /// Which side of a graph the rows of a kernel are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,6 +27,34 @@ impl Direction {
     }
 }
 
+/// A function of the in-degree `d` of a destination: its column in [`DeviceGraph::degree_functions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DegreeFunction {
+    /// 1.
+    One,
+    /// 1 if there are edges, else 0.
+    Connected,
+    /// `d`.
+    Degree,
+    /// `1 / max(d, 1)`.
+    Inverse,
+    /// `log(d + 1)`.
+    Log,
+    /// `1 / log(max(d, 1) + 1)`.
+    InverseLog,
+}
+
+impl DegreeFunction {
+    /// How many there are.
+    pub const COUNT: usize = 6;
+
+    /// All of them, in order.
+    fn all(degree: u32) -> [f32; Self::COUNT] {
+        let (d, positive) = (f64::from(degree), f64::from(degree.max(1)));
+        [1.0, d.min(1.0), d, 1.0 / positive, d.ln_1p(), 1.0 / positive.ln_1p()].map(|value| value as f32)
+    }
+}
+
 /// A graph on a device, with what is derived from it made once and kept. Clones are the same graph.
 #[derive(Clone, Debug)]
 pub struct DeviceGraph(Arc<Inner>);
@@ -36,11 +67,13 @@ struct Inner {
     #[cfg(any(feature = "wgpu", feature = "cuda"))]
     resident: Lazy<Arc<dyn std::any::Any + Send + Sync>>,
     inverse_in_degree: Lazy<Tensor>,
+    degree_functions: Lazy<Tensor>,
     gcn_scale: Lazy<Tensor>,
     looped: Lazy<LoopedGraph>,
     loop_free: Lazy<LoopedGraph>,
     edges_of_sources: Lazy<DeviceGraph>,
     edges_of_destinations: Lazy<DeviceGraph>,
+    edges_as_sources: Lazy<DeviceGraph>,
     by_source: Lazy<Indices>,
 }
 
@@ -87,11 +120,13 @@ impl DeviceGraph {
             #[cfg(any(feature = "wgpu", feature = "cuda"))]
             resident: Lazy::default(),
             inverse_in_degree: Lazy::default(),
+            degree_functions: Lazy::default(),
             gcn_scale: Lazy::default(),
             looped: Lazy::default(),
             loop_free: Lazy::default(),
             edges_of_sources: Lazy::default(),
             edges_of_destinations: Lazy::default(),
+            edges_as_sources: Lazy::default(),
             by_source: Lazy::default(),
         }))
     }
@@ -180,6 +215,18 @@ impl DeviceGraph {
         })
     }
 
+    /// The [`DegreeFunction`]s of each destination, `[num_dst, DegreeFunction::COUNT]`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn degree_functions(&self) -> Result<Tensor, BackendError> {
+        self.0.degree_functions.get_or_try(|| {
+            let all = self.host().in_degrees().flat_map(DegreeFunction::all).collect();
+            let matrix = Matrix::new(self.num_dst(), DegreeFunction::COUNT, all).expect("all functions of every row");
+            Tensor::from_matrix(&self.0.device, &matrix, "functions of in-degrees")
+        })
+    }
+
     fn column(&self, values: Vec<f32>, label: &'static str) -> Result<Tensor, BackendError> {
         Tensor::from_column(&self.0.device, &values, label)
     }
@@ -225,6 +272,19 @@ impl DeviceGraph {
     /// If the edges are too many to be nodes.
     pub fn edges_of_destinations(&self) -> Result<Self, BackendError> {
         self.0.edges_of_destinations.get_or_try(|| self.incidence(self.host().num_dst(), self.host().rows()))
+    }
+
+    /// The graph whose sources are this one's edges, each destination gathering from those into it: a reduction over it
+    /// is one of what stands on the edges.
+    ///
+    /// # Errors
+    /// If the edges are too many to be nodes.
+    pub fn edges_as_sources(&self) -> Result<Self, BackendError> {
+        self.0.edges_as_sources.get_or_try(|| {
+            let edges = self.host().num_edges();
+            let graph = Graph::from_csr(edges, self.host().offsets().to_vec(), (0..edges).collect())?;
+            Ok(Self::new(&self.0.device, graph))
+        })
     }
 
     fn incidence(&self, nodes: u32, ends: Vec<u32>) -> Result<Self, BackendError> {

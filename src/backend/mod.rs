@@ -21,6 +21,6 @@ pub mod wgpu;
 
 pub use device::{Backend, Buffer, Device, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture};
 pub use error::BackendError;
-pub use graph::{DeviceGraph, Direction, LoopedGraph};
+pub use graph::{DegreeFunction, DeviceGraph, Direction, LoopedGraph};
 pub use kernels::dropout_keeps;
 pub use tensor::{Indices, Tensor, row_stride};

@@ -19,7 +19,7 @@ pub type Metadata = BTreeMap<String, String>;
 /// The one key of the file's own metadata: safetensors writes several in no fixed order, and one model should give one file.
 const METADATA_KEY: &str = "hopwise";
 
-/// Writes the parameters of `model`, with free-form `metadata`. The file appears whole or not at all.
+/// Writes the parameters and buffers of `model`, with free-form `metadata`. The file appears whole or not at all.
 ///
 /// # Errors
 /// If the file cannot be written, or what the device reports.
@@ -36,7 +36,7 @@ pub fn save(model: &dyn Module, metadata: &Metadata, path: &Path) -> Result<(), 
 /// What the device reports.
 pub async fn to_bytes(model: &dyn Module, metadata: &Metadata) -> Result<Vec<u8>, NnError> {
     let mut tensors = Vec::new();
-    for (name, parameter) in model.parameters() {
+    for (name, parameter) in model.state() {
         let values = parameter.value().to_matrix().await?.into_data();
         tensors.push((name, parameter.shape().to_vec(), values));
     }
@@ -89,7 +89,7 @@ pub fn from_bytes(model: &dyn Module, bytes: &[u8], path: &Path) -> Result<(), N
     let file = SafeTensors::deserialize(bytes)
         .map_err(|error| file_error(path, format!("{error}; expected a complete safetensors file")))?;
     let other = |reason: String| NnError::OtherModel { path: path.display().to_string(), reason };
-    let parameters = model.parameters();
+    let parameters = model.state();
     let mut values = Vec::with_capacity(parameters.len());
     for (name, parameter) in &parameters {
         let stored = file
@@ -105,7 +105,10 @@ pub fn from_bytes(model: &dyn Module, bytes: &[u8], path: &Path) -> Result<(), N
         }
         values.push(bytemuck::pod_collect_to_vec::<u8, f32>(stored.data()));
     }
-    if let Some(extra) = file.names().into_iter().find(|n| parameters.iter().all(|(name, _)| name != n)) {
+    // PyTorch's batch norms count their batches, for a kind of average that is not used here.
+    let counts = |name: &str| name.ends_with("num_batches_tracked");
+    let unknown = |name: &str| !counts(name) && parameters.iter().all(|(known, _)| known != name);
+    if let Some(extra) = file.names().into_iter().find(|name| unknown(name)) {
         return Err(other(format!("it has {extra}, which the model does not have")));
     }
     for ((_, parameter), values) in parameters.iter().zip(&values) {

@@ -80,18 +80,22 @@ impl Linear {
                 expected: self.in_width().to_string(),
             });
         }
-        let weight = self.weight.on(tape);
-        match x {
-            Features::Dense(x) => Ok(ops::linear(tape, x, &weight, bias)?),
-            Features::Sparse { pattern, values } => {
-                // A row of the product is the sum of those rows of W^T that the node's entries name.
-                let transposed = ops::transpose(tape, &weight)?;
-                let input = SpmmInput { weight: Some(values), ..Default::default() };
-                let product = ops::spmm(tape, pattern, &transposed, input)?;
-                match bias {
-                    Some(bias) => Ok(ops::add_row(tape, &product, bias)?),
-                    None => Ok(product),
-                }
+        product(tape, x, &self.weight.on(tape), bias)
+    }
+}
+
+/// `x W^T + b`, in the form that suits `x`.
+pub(super) fn product(tape: &Tape, x: &Features, weight: &Var, bias: Option<&Var>) -> Result<Var, NnError> {
+    match x {
+        Features::Dense(x) => Ok(ops::linear(tape, x, weight, bias)?),
+        Features::Sparse { pattern, values } => {
+            // A row of the product is the sum of those rows of W^T that the node's entries name.
+            let transposed = ops::transpose(tape, weight)?;
+            let input = SpmmInput { weight: Some(values), ..Default::default() };
+            let product = ops::spmm(tape, pattern, &transposed, input)?;
+            match bias {
+                Some(bias) => Ok(ops::add_row(tape, &product, bias)?),
+                None => Ok(product),
             }
         }
     }

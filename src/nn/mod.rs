@@ -2,7 +2,9 @@
 //!
 //! - [`Features`]: what a layer takes, dense or sparse.
 //! - [`Linear`], [`GcnConv`], [`SageConv`], [`GinConv`], [`GineConv`], [`SgConv`], [`ChebConv`],
-//!   [`GatConv`], [`GatV2Conv`], [`TransformerConv`]: layers with PyTorch Geometric's formulas and parameter names.
+//!   [`GatConv`], [`GatV2Conv`], [`TransformerConv`], [`PnaConv`]: layers with PyTorch Geometric's formulas and
+//!   parameter names.
+//! - [`BatchNorm`], [`LayerNorm`]: what stands between them.
 //! - [`Gnn`]: a stack of them, from a [`GnnBuilder`].
 //! - [`Adam`]: the optimiser; [`Trainer`]: full-batch training; [`checkpoint`]: weights in files.
 
@@ -16,10 +18,13 @@ mod gat;
 mod gatv2;
 mod gcn;
 mod gin;
+mod jumping;
 mod linear;
 mod model;
+mod norm;
 mod optim;
 mod parameter;
+mod pna;
 mod sage;
 mod sg;
 mod train;
@@ -36,8 +41,10 @@ pub use gcn::{GcnConv, GcnOptions};
 pub use gin::{GinConv, GineConv};
 pub use linear::{Linear, Mlp};
 pub use model::{Gnn, GnnBuilder, LayerKind, StoredModel};
+pub use norm::{BatchNorm, LayerNorm, Norm};
 pub use optim::{Adam, AdamOptions};
 pub use parameter::{Initializer, Module, Parameter, Visitor};
+pub use pna::{AverageDegree, PnaConv, PnaOptions, Scaler};
 pub use sage::{Aggregation, SageConv, SageOptions};
 pub use sg::SgConv;
 pub use train::{Targets, Trainer, accuracy};

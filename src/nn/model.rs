@@ -2,8 +2,8 @@ use std::path::Path;
 
 use super::{
     ChebConv, Conv, ConvInput, Features, GatConv, GatOptions, GatV2Conv, GcnConv, GcnOptions, GinConv, Initializer,
-    Laplacian, Module, NnError, SageConv, SageOptions, SgConv, TransformerConv, TransformerOptions, Visitor,
-    checkpoint,
+    Laplacian, Linear, Module, NnError, Norm, PnaConv, PnaOptions, SageConv, SageOptions, SgConv, TransformerConv,
+    TransformerOptions, Visitor, checkpoint, jumping::JumpingHead, norm::Normalization,
 };
 use crate::{
     backend::{Device, DeviceGraph, kernels::Unary},
@@ -29,6 +29,8 @@ pub enum LayerKind {
     GatV2(GatOptions),
     /// [`TransformerConv`], likewise.
     Transformer(TransformerOptions),
+    /// [`PnaConv`]; the last layer has one tower.
+    Pna(PnaOptions),
 }
 
 /// What a [`Gnn`] is to be.
@@ -48,12 +50,40 @@ pub struct GnnBuilder {
     layers: usize,
     dropout: f32,
     activation: Unary,
+    #[serde(default)]
+    norm: Norm,
+    #[serde(default)]
+    residual: bool,
+    #[serde(default)]
+    jumping: bool,
+    #[serde(default)]
+    input_layer: bool,
 }
 
 impl GnnBuilder {
     /// Two layers, 16 hidden features, ReLU between layers, dropout 0.5 before each.
     pub fn new(kind: LayerKind) -> Self {
-        Self { kind, hidden: 16, layers: 2, dropout: 0.5, activation: Unary::Relu }
+        Self {
+            kind,
+            hidden: 16,
+            layers: 2,
+            dropout: 0.5,
+            activation: Unary::Relu,
+            norm: Norm::None,
+            residual: false,
+            jumping: false,
+            input_layer: false,
+        }
+    }
+
+    /// SAGE-RI, "residual inception": GraphSAGE with batch normalisation, residual connections and a network over the
+    /// outputs of all layers; leaky ReLU of slope 0.01, dropout 0.1 (Kaler et al., "Accelerating Training and Inference
+    /// of Graph Neural Networks with Fast Sampling and Pipelining", MLSys 2022).
+    pub fn sage_ri() -> Self {
+        // The norm takes any bias out again.
+        let kind = LayerKind::Sage(SageOptions { bias: false, ..Default::default() });
+        let builder = Self::new(kind).activation(Unary::LeakyRelu(0.01));
+        builder.norm(Norm::Batch).residual(true).jumping(true).dropout(0.1)
     }
 
     /// Width between the layers.
@@ -80,6 +110,33 @@ impl GnnBuilder {
         Self { activation, ..self }
     }
 
+    /// What normalises hidden features, before the activation.
+    #[must_use]
+    pub fn norm(self, norm: Norm) -> Self {
+        Self { norm, ..self }
+    }
+
+    /// Hidden layers add their input to their output; features go through a linear function first.
+    #[must_use]
+    pub fn residual(self, residual: bool) -> Self {
+        Self { residual, ..self }
+    }
+
+    /// All layers are hidden ones, and a network of two linear layers, the first with the norm and the activation, makes
+    /// the outputs of the model's input beside the outputs of all layers (Xu et al., "Representation Learning on Graphs
+    /// with Jumping Knowledge Networks", ICML 2018).
+    #[must_use]
+    pub fn jumping(self, jumping: bool) -> Self {
+        Self { jumping, ..self }
+    }
+
+    /// A linear layer to the hidden width before the first convolution, for those whose cost grows with the square of
+    /// their input's width, as PNA's does.
+    #[must_use]
+    pub fn input_layer(self, input_layer: bool) -> Self {
+        Self { input_layer, ..self }
+    }
+
     /// A model with initial weights that depend on the seed alone.
     ///
     /// # Errors
@@ -100,10 +157,12 @@ impl GnnBuilder {
             return Err(NnError::Argument { what: "dropout", got: self.dropout.to_string(), expected });
         }
         let mut init = Initializer::new(device, seed);
+        let lin_in = if self.input_layer { Some(Linear::new(&mut init, in_width, self.hidden, true)?) } else { None };
+        let first = if self.input_layer { self.hidden } else { in_width };
         let convs = (0..self.layers)
             .map(|i| {
-                let from = if i == 0 { in_width } else { self.hidden };
-                let to = if i + 1 == self.layers { out_width } else { self.hidden };
+                let from = if i == 0 { first } else { self.hidden };
+                let to = if self.is_hidden(i) { self.hidden } else { out_width };
                 Ok(match self.kind {
                     LayerKind::Gcn(options) => Box::new(GcnConv::new(&mut init, from, to, options)?) as Box<dyn Conv>,
                     LayerKind::Sage(options) => Box::new(SageConv::new(&mut init, from, to, options)?),
@@ -125,15 +184,35 @@ impl GnnBuilder {
                         let options = TransformerOptions { heads, concat, ..options };
                         Box::new(TransformerConv::new(&mut init, from, to / heads, options)?)
                     }
+                    LayerKind::Pna(options) => {
+                        let towers = if self.is_hidden(i) { options.towers } else { 1 };
+                        Box::new(PnaConv::new(&mut init, from, to, PnaOptions { towers, ..options })?)
+                    }
                 })
             })
             .collect::<Result<_, NnError>>()?;
-        Ok(Gnn { convs, builder: self, in_width, out_width })
+        let hidden = (0..self.layers).filter(|&i| self.is_hidden(i));
+        let norms = hidden.clone().map(|_| Normalization::new(&mut init, self.norm, self.hidden));
+        let norms = norms.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        let residuals = hidden
+            .map(|i| {
+                let of_features = self.residual && i == 0 && !self.input_layer;
+                of_features.then(|| Linear::new(&mut init, first, self.hidden, true)).transpose()
+            })
+            .collect::<Result<_, _>>()?;
+        let widths = [first, self.layers * self.hidden, out_width];
+        let jumping = if self.jumping { Some(JumpingHead::new(&mut init, widths, self.norm)?) } else { None };
+        Ok(Gnn { lin_in, convs, norms, residuals, jumping, builder: self, in_width, out_width })
     }
 
-    /// Heads of layer `i`, and whether they stand side by side: the last layer has one.
+    /// Whether the output of layer `i` is not that of the model.
+    fn is_hidden(&self, i: usize) -> bool {
+        self.jumping || i + 1 < self.layers
+    }
+
+    /// Heads of layer `i`, and whether they stand side by side: the layer of the outputs has one.
     fn heads(&self, heads: usize, i: usize) -> Result<(usize, bool), NnError> {
-        if i + 1 == self.layers {
+        if !self.is_hidden(i) {
             return Ok((1, false));
         }
         if heads == 0 || !self.hidden.is_multiple_of(heads) {
@@ -186,8 +265,11 @@ impl GnnBuilder {
         // The matrices that say how wide a layer's input and output are.
         let (kind, first, last) = if shapes.contains_key("convs.0.lin_l.weight") && !shapes.contains_key("convs.0.att")
         {
-            let options =
-                SageOptions { root_weight: shapes.contains_key("convs.0.lin_r.weight"), ..Default::default() };
+            let options = SageOptions {
+                root_weight: shapes.contains_key("convs.0.lin_r.weight"),
+                bias: shapes.contains_key("convs.0.lin_l.bias"),
+                ..Default::default()
+            };
             (LayerKind::Sage(options), "lin_l", "lin_l")
         } else if shapes.contains_key("convs.0.nn.0.weight") {
             (LayerKind::Gin, "nn.0", "nn.2")
@@ -215,10 +297,17 @@ impl GnnBuilder {
     }
 }
 
-/// Convolutions one after the other: dropout, convolution, activation; the last without an activation.
+/// Convolutions one after the other. A hidden layer is dropout, convolution, norm, activation, and the residual
+/// connection; the layer of the outputs is dropout and convolution.
 #[derive(Debug)]
 pub struct Gnn {
+    lin_in: Option<Linear>,
     convs: Vec<Box<dyn Conv>>,
+    /// One a hidden layer, or none.
+    norms: Vec<Normalization>,
+    /// One a hidden layer: what its input goes through where it is features.
+    residuals: Vec<Option<Linear>>,
+    jumping: Option<JumpingHead>,
     builder: GnnBuilder,
     in_width: usize,
     out_width: usize,
@@ -235,7 +324,7 @@ impl Gnn {
         self.out_width
     }
 
-    /// The outputs of the last layer, `[nodes, out]`.
+    /// The outputs, `[nodes, out]`.
     ///
     /// # Errors
     /// If the features do not fit the model, or what the device reports.
@@ -247,14 +336,36 @@ impl Gnn {
         edge_weight: Option<&Var>,
     ) -> Result<Var, NnError> {
         let mut x = x.clone();
-        for (i, conv) in self.convs.iter().enumerate() {
-            if i > 0 {
-                x = ops::activation(tape, x.dense("a hidden layer")?, self.builder.activation)?.into();
-            }
+        if let Some(lin_in) = &self.lin_in {
             let dropped = x.dropout(tape, self.builder.dropout)?;
-            x = conv.forward(tape, &ConvInput { edge_weight, ..ConvInput::new(graph, &dropped) })?.into();
+            x = ops::activation(tape, &lin_in.forward(tape, &dropped)?, self.builder.activation)?.into();
         }
-        Ok(x.dense("the output")?.clone())
+        let first = x.clone();
+        let mut outputs = Vec::with_capacity(self.convs.len());
+        for (i, conv) in self.convs.iter().enumerate() {
+            let dropped = x.dropout(tape, self.builder.dropout)?;
+            let input = ConvInput { edge_weight, ..ConvInput::new(graph, &dropped) };
+            let mut out = conv.forward(tape, &input)?;
+            if self.builder.is_hidden(i) {
+                if let Some(norm) = self.norms.get(i) {
+                    out = norm.forward(tape, &out)?;
+                }
+                out = ops::activation(tape, &out, self.builder.activation)?;
+                if self.builder.residual {
+                    let own = ConvInput::new(graph, &x).of_destinations(tape, None, |x| match &self.residuals[i] {
+                        Some(lin) => lin.forward(tape, x),
+                        None => Ok(x.dense("a residual connection")?.clone()),
+                    })?;
+                    out = ops::add(tape, &out, &own)?;
+                }
+            }
+            outputs.push(out.clone());
+            x = out.into();
+        }
+        match &self.jumping {
+            Some(head) => head.forward(tape, &first, &outputs, self.builder.dropout, self.builder.activation),
+            None => Ok(x.dense("the output")?.clone()),
+        }
     }
 }
 
@@ -275,8 +386,22 @@ impl Gnn {
 
 impl Module for Gnn {
     fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
+        if let Some(lin_in) = &self.lin_in {
+            visitor.module("lin_in", lin_in);
+        }
         for (i, conv) in self.convs.iter().enumerate() {
             visitor.module(&format!("convs.{i}"), &**conv);
+        }
+        for (i, norm) in self.norms.iter().enumerate() {
+            visitor.module(&format!("norms.{i}"), norm);
+        }
+        for (i, lin) in self.residuals.iter().enumerate() {
+            if let Some(lin) = lin {
+                visitor.module(&format!("res_linears.{i}"), lin);
+            }
+        }
+        if let Some(jumping) = &self.jumping {
+            visitor.module("mlp", jumping);
         }
     }
 }

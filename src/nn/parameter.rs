@@ -17,28 +17,54 @@ pub struct Parameter {
 
 /// Something with parameters.
 pub trait Module {
-    /// Calls the visitor with every parameter, in a fixed order.
+    /// Calls the visitor with every parameter and buffer, in a fixed order.
     fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>);
 
     /// Every parameter with its name: the names of PyTorch Geometric's modules, joined by dots.
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut found = Vec::new();
-        self.visit(&mut Visitor { prefix: String::new(), found: &mut found });
-        found
+        let trained = collect(self).into_iter().filter(|found| found.trained);
+        trained.map(|found| (found.name, found.parameter)).collect()
     }
+
+    /// Every parameter and buffer with its name: what a file of weights holds.
+    fn state(&self) -> Vec<(String, &Parameter)> {
+        collect(self).into_iter().map(|found| (found.name, found.parameter)).collect()
+    }
+}
+
+fn collect<M: Module + ?Sized>(module: &M) -> Vec<Found<'_>> {
+    let mut found = Vec::new();
+    module.visit(&mut Visitor { prefix: String::new(), found: &mut found });
+    found
+}
+
+#[derive(Debug)]
+struct Found<'a> {
+    name: String,
+    parameter: &'a Parameter,
+    trained: bool,
 }
 
 /// Collects parameters and their names.
 #[derive(Debug)]
 pub struct Visitor<'v, 'a> {
     prefix: String,
-    found: &'v mut Vec<(String, &'a Parameter)>,
+    found: &'v mut Vec<Found<'a>>,
 }
 
 impl<'a> Visitor<'_, 'a> {
     /// A parameter of the module.
     pub fn parameter(&mut self, name: &str, parameter: &'a Parameter) {
-        self.found.push((format!("{}{name}", self.prefix), parameter));
+        self.push(name, parameter, true);
+    }
+
+    /// What belongs to the module's weights though no gradient changes it, as averages of the data do.
+    pub fn buffer(&mut self, name: &str, buffer: &'a Parameter) {
+        self.push(name, buffer, false);
+    }
+
+    fn push(&mut self, name: &str, parameter: &'a Parameter, trained: bool) {
+        self.found.push(Found { name: format!("{}{name}", self.prefix), parameter, trained });
     }
 
     /// A module within the module.

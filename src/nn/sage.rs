@@ -19,6 +19,7 @@ pub enum Aggregation {
 
 /// The variants of a SAGE layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct SageOptions {
     /// How neighbours are combined.
     pub aggregation: Aggregation,
@@ -28,11 +29,13 @@ pub struct SageOptions {
     pub root_weight: bool,
     /// Send neighbours through `relu(lin(x))` first.
     pub project: bool,
+    /// A bias after the neighbours' product. It has no effect before a batch norm.
+    pub bias: bool,
 }
 
 impl Default for SageOptions {
     fn default() -> Self {
-        Self { aggregation: Aggregation::Mean, normalize: false, root_weight: true, project: false }
+        Self { aggregation: Aggregation::Mean, normalize: false, root_weight: true, project: false, bias: true }
     }
 }
 
@@ -40,7 +43,7 @@ impl Default for SageOptions {
 /// Graphs", NeurIPS 2017).
 #[derive(Debug)]
 pub struct SageConv {
-    /// Of the neighbours, with the bias.
+    /// Of the neighbours, with the bias if there is one.
     pub lin_l: Linear,
     /// Of the node itself, without a bias.
     pub lin_r: Option<Linear>,
@@ -62,7 +65,7 @@ impl SageConv {
     ) -> Result<Self, NnError> {
         Ok(Self {
             lin: if options.project { Some(Linear::new(init, in_width, in_width, true)?) } else { None },
-            lin_l: Linear::new(init, in_width, out_width, true)?,
+            lin_l: Linear::new(init, in_width, out_width, options.bias)?,
             lin_r: if options.root_weight { Some(Linear::new(init, in_width, out_width, false)?) } else { None },
             options,
         })

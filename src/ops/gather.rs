@@ -41,23 +41,25 @@ pub fn scatter_rows(tape: &Tape, x: &Var, selection: &RowSelection) -> Result<Va
 }
 
 fn select(tape: &Tape, x: &Var, selection: &RowSelection, direction: Direction) -> Result<Var, OpError> {
-    let sum = |x: &Tensor, graph: &DeviceGraph, direction: Direction| -> Result<Tensor, OpError> {
-        let out = Tensor::uninit(x.device(), graph.dims(direction).0, x.cols(), "selected rows")?;
-        x.device().spmm(&Spmm {
-            graph,
-            direction,
-            x,
-            weight: None,
-            row_scale: None,
-            column_scale: None,
-            out: &out,
-            plan: &SpmmPlan::new(graph.offsets(direction), x.cols(), x.device().capabilities()),
-        })?;
-        Ok(out)
-    };
     let graph = selection.0.clone();
-    let out = sum(x.tensor(), &graph, direction)?;
-    tape.record(out, &[x], move |g, sink| sink.give(0, sum(g, &graph, direction.reversed())?))
+    let out = selected(x.tensor(), &graph, direction)?;
+    tape.record(out, &[x], move |g, sink| sink.give(0, selected(g, &graph, direction.reversed())?))
+}
+
+/// The row that each destination of `graph` names, or over the transpose the sum of those that name a source.
+pub(super) fn selected(x: &Tensor, graph: &DeviceGraph, direction: Direction) -> Result<Tensor, OpError> {
+    let out = Tensor::uninit(x.device(), graph.dims(direction).0, x.cols(), "selected rows")?;
+    x.device().spmm(&Spmm {
+        graph,
+        direction,
+        x,
+        weight: None,
+        row_scale: None,
+        column_scale: None,
+        out: &out,
+        plan: &SpmmPlan::new(graph.offsets(direction), x.cols(), x.device().capabilities()),
+    })?;
+    Ok(out)
 }
 
 /// The values of a graph's edges, `[edges, width]`, for the same graph with its loops: each edge keeps its own, new loops get `fill`.

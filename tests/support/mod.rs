@@ -1,6 +1,9 @@
 //! What the integration tests share.
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
+pub(crate) mod attention;
+mod values;
+
 use std::{
     collections::BTreeMap,
     sync::{Mutex, OnceLock, PoisonError},
@@ -10,8 +13,9 @@ use hopwise::{
     Matrix,
     backend::{Device, Tensor},
     graph::{EdgeList, Graph, generate::SplitMix},
-    ops::{Tape, Var},
 };
+
+pub(crate) use values::{leaf, relative_error};
 
 /// The device of a backend, one for all tests of a process: drivers run out of devices before a large suite runs out of cases.
 pub(crate) fn device(backend: &str) -> Device {
@@ -69,6 +73,24 @@ pub(crate) fn small_bindings() -> Device {
     DEVICE.get_or_init(|| pollster::block_on(open)).clone()
 }
 
+/// The smallest graphs that are unlike others.
+pub(crate) fn corner_cases() -> Vec<(&'static str, EdgeList)> {
+    // A node in the middle receives every edge, its own loop and three copies of one edge among them; most others are
+    // isolated, the first and the last row are empty.
+    let sources = [vec![0, 5, 20, 20, 20], (30..50).collect()].concat();
+    let into_one = EdgeList::square(60, sources.clone(), vec![20; sources.len()]).unwrap();
+    // Loops beside other edges, and nodes that only send, at both ends.
+    let loops = EdgeList::square(6, vec![0, 1, 1, 2, 3, 3, 5], vec![1, 1, 2, 2, 3, 4, 4]).unwrap();
+    vec![
+        ("no edges", EdgeList::new(7, 5, vec![], vec![]).unwrap()),
+        ("one node", EdgeList::square(1, vec![], vec![]).unwrap()),
+        ("one node with a loop", EdgeList::square(1, vec![0], vec![0]).unwrap()),
+        ("three parallel edges", EdgeList::square(2, vec![0; 3], vec![1; 3]).unwrap()),
+        ("every edge into one node", into_one),
+        ("loops", loops),
+    ]
+}
+
 /// Graphs at the edges of what kernels meet.
 pub(crate) fn graphs() -> Vec<(&'static str, Graph)> {
     let mut random = SplitMix::stream(5, 0);
@@ -77,13 +99,9 @@ pub(crate) fn graphs() -> Vec<(&'static str, Graph)> {
         let dst = (0..count).map(|_| random.below(num_dst)).collect();
         EdgeList::new(num_src, num_dst, src, dst).unwrap()
     };
-    let mut list = vec![
-        ("no edges", edges(7, 5, 0)),
-        ("one node with a loop", edges(1, 1, 1)),
-        ("three parallel edges", EdgeList::square(2, vec![0; 3], vec![1; 3]).unwrap()),
-        ("random square", edges(700, 700, 5_000)),
-        ("random block", edges(900, 130, 2_500)),
-    ];
+    let mut list = corner_cases();
+    list.push(("random square", edges(700, 700, 5_000)));
+    list.push(("random block", edges(900, 130, 2_500)));
     // A node that receives from all others, and a few edges elsewhere.
     let (mut src, mut dst): (Vec<u32>, Vec<u32>) = ((1..1_500).collect(), vec![0; 1_499]);
     src.extend([5, 6, 7]);
@@ -99,21 +117,6 @@ pub(crate) fn random(rows: usize, cols: usize, seed: u64) -> Matrix {
     Matrix::new(rows, cols, values).unwrap()
 }
 
-pub(crate) fn leaf(tape: &Tape, matrix: &Matrix) -> Var {
-    tape.leaf(&Tensor::from_matrix(tape.device(), matrix, "test input").unwrap())
-}
-
 pub(crate) fn read(tensor: &Tensor) -> Matrix {
     tensor.to_matrix_blocking().unwrap()
-}
-
-/// `max |got - expected| / max |expected|`; infinite for what is not finite.
-pub(crate) fn relative_error(got: &[f32], expected: &[f32]) -> f64 {
-    assert_eq!(got.len(), expected.len());
-    let largest = expected.iter().fold(0.0f64, |m, v| m.max(f64::from(v.abs())));
-    let worst = got.iter().zip(expected).fold(0.0f64, |m, (g, e)| {
-        let error = f64::from(g - e).abs();
-        if error.is_finite() { m.max(error) } else { f64::INFINITY }
-    });
-    if worst == 0.0 { 0.0 } else { worst / largest }
 }

@@ -4,6 +4,7 @@
 //! Work is cut by rows and every row is summed in edge order by one thread, so the bits do not depend on the number of threads.
 
 mod attention;
+mod blocks;
 mod elementwise;
 mod gat;
 mod gate;
@@ -13,6 +14,7 @@ mod gine;
 mod heads;
 mod linear;
 mod loss;
+mod norm;
 mod optim;
 mod reduce;
 mod rows;
@@ -52,6 +54,7 @@ impl CpuBackend {
                 name: format!("{} ({threads} threads)", std::env::consts::ARCH),
                 kind: DeviceKind::Cpu,
                 driver: "plain Rust".into(),
+                subgroup_sizes: None,
             },
             capabilities: Capabilities {
                 max_binding_bytes: isize::MAX as u64,

@@ -20,6 +20,8 @@ const ROWS_PER_PART: usize = 1024;
 #[repr(C)]
 struct LinearArgs {
     x: DevicePtr,
+    center: DevicePtr,
+    weight: DevicePtr,
     out: DevicePtr,
     partials: DevicePtr,
     sums: DevicePtr,
@@ -45,6 +47,48 @@ pub(super) fn modules() -> Vec<Module> {
 impl CudaBackend {
     fn matrix(&self, tensor: &Tensor) -> Result<MatrixAt, BackendError> {
         Ok(MatrixAt { at: self.tensor(tensor)?, scalar: Scalar::F32, stride: tensor.stride() as u64 })
+    }
+
+    /// Sums of the columns of `x`, or of `(x - center) * weight`, or of `(x - center)^2`, given a centre.
+    ///
+    /// # Safety
+    /// The shapes fit.
+    pub(super) unsafe fn sum_columns(
+        &self,
+        x: &Tensor,
+        moment: Option<(&Tensor, Option<&Tensor>)>,
+        out: &Tensor,
+        accumulate: bool,
+    ) -> Result<(), BackendError> {
+        let parts = x.rows().div_ceil(ROWS_PER_PART);
+        if x.rows() == 0 && !accumulate {
+            self.fill(out.buffer(), out.words(), 0)?;
+        }
+        if x.rows() == 0 || x.cols() == 0 {
+            return Ok(());
+        }
+        let partials = Tensor::uninit(x.device(), parts, x.cols(), "sums of rows")?;
+        let args = LinearArgs {
+            x: self.tensor(x)?,
+            center: self.maybe_tensor(moment.map(|(center, _)| center))?,
+            weight: self.maybe_tensor(moment.and_then(|(_, weight)| weight))?,
+            partials: self.tensor(&partials)?,
+            sums: self.tensor(out)?,
+            stride: x.stride() as u64,
+            rows: x.rows() as u64,
+            cols: x.cols() as u32,
+            width: partials.stride() as u32,
+            parts: parts as u32,
+            column_blocks: x.cols().div_ceil(TILE) as u32,
+            accumulate: accumulate.into(),
+            ..LinearArgs::zeroed()
+        };
+        let work = parts as u64 * u64::from(args.column_blocks) * u64::from(THREADS);
+        // SAFETY: the shapes fit, which is the caller's promise.
+        unsafe {
+            self.launch(&module(), "column_sums", blocks_for(work, THREADS)?, &args)?;
+            self.launch(&module(), "column_merge", blocks_for(x.cols() as u64 * 32, THREADS)?, &args)
+        }
     }
 }
 
@@ -82,33 +126,8 @@ impl LinearKernels for CudaBackend {
     }
 
     unsafe fn column_sums(&self, x: &Tensor, out: &Tensor, accumulate: bool) -> Result<(), BackendError> {
-        let parts = x.rows().div_ceil(ROWS_PER_PART);
-        if x.rows() == 0 && !accumulate {
-            self.fill(out.buffer(), out.words(), 0)?;
-        }
-        if x.rows() == 0 || x.cols() == 0 {
-            return Ok(());
-        }
-        let partials = Tensor::uninit(x.device(), parts, x.cols(), "sums of rows")?;
-        let args = LinearArgs {
-            x: self.tensor(x)?,
-            partials: self.tensor(&partials)?,
-            sums: self.tensor(out)?,
-            stride: x.stride() as u64,
-            rows: x.rows() as u64,
-            cols: x.cols() as u32,
-            width: partials.stride() as u32,
-            parts: parts as u32,
-            column_blocks: x.cols().div_ceil(TILE) as u32,
-            accumulate: accumulate.into(),
-            ..LinearArgs::zeroed()
-        };
-        let work = parts as u64 * u64::from(args.column_blocks) * u64::from(THREADS);
-        // SAFETY: the shapes fit, which is the caller's promise.
-        unsafe {
-            self.launch(&module(), "column_sums", blocks_for(work, THREADS)?, &args)?;
-            self.launch(&module(), "column_merge", blocks_for(x.cols() as u64 * 32, THREADS)?, &args)
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.sum_columns(x, None, out, accumulate) }
     }
 
     unsafe fn transpose(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {

@@ -5,6 +5,7 @@
 //! the order of one stream, which is why memory can change hands while its last use is still only enqueued.
 
 mod blas;
+mod blocks;
 mod compile;
 mod driver;
 mod elementwise;
@@ -16,6 +17,7 @@ mod gine;
 mod graph;
 mod heads;
 mod linear;
+mod norm;
 mod optim;
 mod pending;
 mod reduce;
@@ -129,6 +131,7 @@ impl CudaBackend {
             name: context.name().map_err(unavailable)?,
             kind: DeviceKind::DiscreteGpu,
             driver: format!("CUDA {}.{}, {architecture}", version / 1000, version % 1000 / 10),
+            subgroup_sizes: Some([32, 32]),
         };
         let capabilities = Capabilities {
             max_binding_bytes: memory as u64,
@@ -225,12 +228,14 @@ pub fn devices() -> Result<Vec<DeviceInfo>, BackendError> {
 /// Every module that the host may ask for.
 fn modules() -> Vec<Module> {
     [
+        blocks::modules(),
         elementwise::modules(),
         gate::modules(),
         gather::modules(),
         gine::modules(),
         heads::modules(),
         linear::modules(),
+        norm::modules(),
         optim::modules(),
         reduce::modules(),
         rows::modules(),

@@ -12,6 +12,10 @@ const CHUNK: usize = 4;
 const THREADS: u32 = 256;
 /// Edges in flight.
 const UNROLL: u32 = 4;
+/// Chunks of a panel at most.
+const PANEL: usize = 32;
+/// Edges of a row that a byte tells apart.
+const BYTE_VALUES: u32 = 256;
 
 /// `ReduceArgs` of `cuda/reduce.cu`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -36,8 +40,12 @@ struct ReduceArgs {
     features: u32,
     width: u32,
     chunks: u32,
+    panel: u32,
     tasks_per_block: u32,
+    blocks_per_panel: u32,
     aligned: u32,
+    exact: u32,
+    padding: u32,
 }
 
 /// What a kernel carries along the edges.
@@ -85,17 +93,23 @@ fn codes(statistics: &[Statistic]) -> ([u32; 8], u32) {
 }
 
 impl ReduceArgs {
-    fn new(features: usize, statistics: &[Statistic]) -> Self {
+    fn new(graph: GraphArgs, features: usize, statistics: &[Statistic]) -> Self {
         let chunks = features.div_ceil(CHUNK);
+        let panels = chunks.div_ceil(PANEL).max(1);
+        let panel = chunks.div_ceil(panels).max(1) as u32;
+        let tasks_per_block = THREADS / panel;
         let (statistics, num_statistics) = codes(statistics);
         let aligned = features.is_multiple_of(CHUNK) || (num_statistics == 1 && features > 1);
         Self {
+            graph,
             statistics,
             num_statistics,
             features: features as u32,
             width: row_stride(features) as u32,
             chunks: chunks as u32,
-            tasks_per_block: (THREADS as usize / chunks.max(1)).max(1) as u32,
+            panel,
+            tasks_per_block,
+            blocks_per_panel: graph.num_tasks().div_ceil(u64::from(tasks_per_block)) as u32,
             aligned: aligned.into(),
             ..Self::zeroed()
         }
@@ -103,7 +117,8 @@ impl ReduceArgs {
 
     /// Threads that give every task a thread a chunk.
     fn work(&self) -> u64 {
-        self.graph.num_tasks().div_ceil(u64::from(self.tasks_per_block)) * u64::from(THREADS)
+        let panels = u64::from(self.chunks.div_ceil(self.panel));
+        panels * u64::from(self.blocks_per_panel) * u64::from(THREADS)
     }
 
     /// Threads that give every heavy row a thread a chunk.
@@ -132,8 +147,8 @@ fn fields(parts: Ingredients) -> usize {
 impl ReduceKernels for CudaBackend {
     unsafe fn reduce(&self, args: &Reduce<'_>) -> Result<(), BackendError> {
         let parts = Ingredients::of(args.statistics);
+        let graph = self.graph(args.graph, Direction::Forward, args.plan.segment)?;
         let mut kernel = ReduceArgs {
-            graph: self.graph(args.graph, Direction::Forward, args.plan.segment)?,
             x: self.tensor(args.x)?,
             out: self.tensor(args.out)?,
             temperature: self.maybe_tensor(args.temperature)?,
@@ -141,7 +156,7 @@ impl ReduceKernels for CudaBackend {
             x_stride: args.x.stride() as u64,
             out_stride: args.out.stride() as u64,
             kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
-            ..ReduceArgs::new(args.x.cols(), args.statistics)
+            ..ReduceArgs::new(graph, args.x.cols(), args.statistics)
         };
         if kernel.chunks == 0 {
             return Ok(());
@@ -159,8 +174,8 @@ impl ReduceKernels for CudaBackend {
     unsafe fn reduce_coefficients(&self, args: &ReduceCoefficients<'_>) -> Result<(), BackendError> {
         let parts = Ingredients::of(args.statistics);
         let features = args.g.cols() / args.statistics.len();
+        let graph = self.graph(args.graph, Direction::Forward, u32::MAX)?;
         let kernel = ReduceArgs {
-            graph: self.graph(args.graph, Direction::Forward, u32::MAX)?,
             g: self.tensor(args.g)?,
             out: self.maybe_tensor(args.out)?,
             kept: self.maybe_tensor(args.kept)?,
@@ -168,7 +183,7 @@ impl ReduceKernels for CudaBackend {
             out_stride: args.g.stride() as u64,
             kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
             coefficient_stride: args.coefficients.stride() as u64,
-            ..ReduceArgs::new(features, args.statistics)
+            ..ReduceArgs::new(graph, features, args.statistics)
         };
         let work = u64::from(kernel.graph.rows) * u64::from(kernel.chunks);
         // SAFETY: the shapes fit, which is the caller's promise.
@@ -177,8 +192,10 @@ impl ReduceKernels for CudaBackend {
 
     unsafe fn reduce_grad(&self, args: &ReduceGradient<'_>) -> Result<(), BackendError> {
         let parts = Ingredients::of(args.statistics);
+        let graph = self.graph(args.graph, Direction::Transposed, args.plan.segment)?;
+        let longest = args.graph.host().in_degrees().max().unwrap_or(0);
         let mut kernel = ReduceArgs {
-            graph: self.graph(args.graph, Direction::Transposed, args.plan.segment)?,
+            exact: (longest <= BYTE_VALUES).into(),
             x: self.maybe_tensor(args.x)?,
             out: self.tensor(args.grad_x)?,
             temperature: self.maybe_tensor(args.temperature)?,
@@ -190,7 +207,7 @@ impl ReduceKernels for CudaBackend {
             kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
             coefficient_stride: args.coefficients.stride() as u64,
             slope_stride: args.slope.map_or(0, Tensor::stride) as u64,
-            ..ReduceArgs::new(args.grad_x.cols(), args.statistics)
+            ..ReduceArgs::new(graph, args.grad_x.cols(), args.statistics)
         };
         if kernel.chunks == 0 {
             return Ok(());

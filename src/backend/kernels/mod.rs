@@ -3,6 +3,7 @@
 //! Shapes are written `[rows, cols]`; `i` is a destination, `j` a source, `k` an edge in edge order. All sums run in 32-bit floats in an
 //! order that depends on nothing but the shapes and the plan, so that two runs on one device give the same bits.
 
+mod blocks;
 mod elementwise;
 mod gat;
 mod gate;
@@ -12,6 +13,7 @@ mod gine;
 mod heads;
 mod linear;
 mod loss;
+mod norm;
 mod optim;
 mod random;
 mod reduce;
@@ -21,6 +23,7 @@ mod softmax;
 mod spmm;
 mod transformer;
 
+pub use blocks::{BlockCopy, BlockKernels};
 pub use elementwise::{ElementwiseKernels, Unary};
 pub use gat::{Gat, GatBackward, GatKernels};
 pub use gate::{Gate, GateBackward, GateKernels};
@@ -30,6 +33,7 @@ pub use gine::{GineBackward, GineForward, GineKernels};
 pub use heads::HeadKernels;
 pub use linear::{Gemm, LinearKernels};
 pub use loss::LossKernels;
+pub use norm::{ColumnNorm, ColumnNormBackward, NormKernels, OwnMoments, RowNorm, RowNormBackward};
 pub use optim::{AdamUpdate, OptimKernels};
 pub(crate) use random::DropoutKey;
 pub use random::{DropoutMask, StepData, dropout_keeps, dropout_threshold};

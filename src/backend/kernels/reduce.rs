@@ -70,7 +70,8 @@ impl Ingredients {
     /// Columns of [`Reduce::kept`]; 0 if the gradient needs nothing.
     pub fn kept_cols(self, features: usize) -> usize {
         let alone = 2 * usize::from(self.product) + usize::from(self.softmax);
-        (usize::from(self.squares) + self.extremes() + alone) * row_stride(features)
+        let width = row_stride(features);
+        (usize::from(self.squares) + self.extremes() + alone) * width + self.extremes() * width.div_ceil(4)
     }
 
     /// Whether the gradient of the output is what every edge hands on, without [`ReduceCoefficients`].
@@ -123,7 +124,9 @@ pub struct Reduce<'a> {
     /// What the gradient needs, `[num_dst, parts * row_stride(features)]`, each part as wide as a padded row: the mean
     /// where there are squares; the positions in edge order of the minimum and of the maximum, 32-bit integers that
     /// stand in the place of floats, [`NO_EDGE`](crate::graph::NO_EDGE) in rows without edges; of a product, that of
-    /// the entries that are not 0, and the number of zeros; of a softmax, `log(sum_k exp(t x_k))`.
+    /// the entries that are not 0, and the number of zeros; of a softmax, `log(sum_k exp(t x_k))`. Behind all parts is
+    /// room for the low bytes of the arguments, four to a word: a backend may write them, to pass over most edges by
+    /// reading a quarter of the bytes.
     pub kept: Option<&'a Tensor>,
     /// How the work is laid out.
     pub plan: &'a ReducePlan,

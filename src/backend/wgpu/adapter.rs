@@ -8,7 +8,7 @@ const REMEDY: &str = "install a Vulkan driver (mesa-vulkan-drivers runs on any m
 /// Every adapter that wgpu sees, the one it would choose first.
 #[cfg(not(target_arch = "wasm32"))]
 pub async fn adapters() -> Vec<DeviceInfo> {
-    ranked(&instance()).await.iter().map(|adapter| describe(&adapter.get_info())).collect()
+    ranked(&instance()).await.iter().map(|adapter| describe(&adapter.get_info(), adapter.features())).collect()
 }
 
 fn instance() -> wgpu::Instance {
@@ -66,11 +66,14 @@ fn kind(device_type: wgpu::DeviceType) -> DeviceKind {
     }
 }
 
-pub(super) fn describe(info: &wgpu::AdapterInfo) -> DeviceInfo {
+pub(super) fn describe(info: &wgpu::AdapterInfo, features: wgpu::Features) -> DeviceInfo {
     DeviceInfo {
         backend: "wgpu",
         name: info.name.clone(),
         kind: kind(info.device_type),
         driver: format!("{} {} {}", info.backend, info.driver, info.driver_info).trim().to_owned(),
+        subgroup_sizes: features
+            .contains(wgpu::Features::SUBGROUP)
+            .then_some([info.subgroup_min_size, info.subgroup_max_size]),
     }
 }

@@ -26,7 +26,7 @@ impl Unary {
 impl WgpuBackend {
     /// Launches a flat kernel over `out` and the tensors of its shape in `inputs`, in slices where they do not fit; `more` adds what is particular,
     /// given the first row.
-    fn flat<'a>(
+    pub(super) fn flat<'a>(
         &self,
         variant: Variant,
         inputs: &[(&'static str, &'a Tensor)],

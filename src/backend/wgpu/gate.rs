@@ -1,15 +1,13 @@
 use super::{
     Dispatch, WgpuBackend,
     slices::row_slices,
+    subgroups::ROW_LANES,
     variants::{Kernel, Variant},
 };
 use crate::backend::{
     BackendError, Tensor,
     kernels::{Gate, GateBackward, GateKernels},
 };
-
-/// Threads a row.
-const LANES: usize = 16;
 
 impl GateKernels for WgpuBackend {
     unsafe fn gate(&self, args: &Gate<'_>) -> Result<(), BackendError> {
@@ -53,7 +51,7 @@ impl WgpuBackend {
             for (name, tensor) in tensors.iter().chain(numbers) {
                 dispatch = dispatch.rows(name, tensor, rows.start, rows.len());
             }
-            self.run(dispatch.threads(rows.len() * LANES))?;
+            self.run(dispatch.threads(rows.len() * ROW_LANES))?;
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ impl LinearKernels for WgpuBackend {
         for (i, rows) in
             row_slices(x.rows(), &[x.stride()], self.capabilities.max_binding_bytes).into_iter().enumerate()
         {
-            self.sum_columns(x, &rows, out, accumulate || i > 0)?;
+            self.sum_columns(x, &rows, None, out, accumulate || i > 0)?;
         }
         Ok(())
     }
@@ -112,13 +112,21 @@ impl WgpuBackend {
         self.run(merge.threads(entries))
     }
 
-    /// Adds up rows in chunks, and the sums again until one is left.
-    fn sum_columns(&self, x: &Tensor, rows: &Range<usize>, out: &Tensor, accumulate: bool) -> Result<(), BackendError> {
+    /// Adds up rows in chunks, and the sums again until one is left: the rows themselves, or with a center the squares
+    /// of their deviations from it, or the deviations times a weight of the shape of `x`.
+    pub(super) fn sum_columns(
+        &self,
+        x: &Tensor,
+        rows: &Range<usize>,
+        center: Option<(&Tensor, Option<&Tensor>)>,
+        out: &Tensor,
+        accumulate: bool,
+    ) -> Result<(), BackendError> {
         let chunks = rows.len().div_ceil(CHUNK_ROWS).max(1);
         let partials = if chunks > 1 { Some(Tensor::uninit_on(x, chunks, x.cols(), "column sums")?) } else { None };
         let target = partials.as_ref().unwrap_or(out);
         let width = x.cols().next_power_of_two().min(256);
-        let dispatch = Dispatch::new(Variant::new(Kernel::ColumnSums))
+        let mut dispatch = Dispatch::new(Variant::new(Kernel::ColumnSums))
             .with(Flag::Accumulate, accumulate && chunks == 1)
             .param("rows", rows.len())
             .param("cols", x.cols())
@@ -128,9 +136,18 @@ impl WgpuBackend {
             .param("width_log2", width.ilog2() as usize)
             .rows("x", x, rows.start, rows.len())
             .tensor("out", target);
+        if let Some((center, weight)) = center {
+            dispatch = dispatch.with(Flag::Squares, weight.is_none()).tensor("center", center).maybe_rows(
+                Flag::Weighted,
+                "weight",
+                weight,
+                rows.start,
+                rows.len(),
+            );
+        }
         self.run(dispatch.workgroups((chunks * x.cols().div_ceil(width)) as u64))?;
         match &partials {
-            Some(partials) => self.sum_columns(partials, &(0..chunks), out, accumulate),
+            Some(partials) => self.sum_columns(partials, &(0..chunks), None, out, accumulate),
             None => Ok(()),
         }
     }

@@ -6,6 +6,7 @@
 
 mod adapter;
 mod attention;
+mod blocks;
 mod elementwise;
 mod errors;
 mod gat;
@@ -17,6 +18,7 @@ mod graph;
 mod heads;
 mod linear;
 mod loss;
+mod norm;
 mod optim;
 mod recorder;
 mod reduce;
@@ -26,6 +28,7 @@ mod shader;
 mod slices;
 mod softmax;
 mod spmm;
+mod subgroups;
 mod topology;
 mod transformer;
 mod variants;
@@ -58,11 +61,13 @@ pub struct WgpuOptions {
     /// Keep the bounds checks that naga writes into shaders. Graphs and shapes are validated before a kernel runs, so they only cost time;
     /// on by default where debug assertions are. The browser always checks.
     pub runtime_checks: bool,
+    /// Sum over the threads that share a row within subgroups, where the device has them: faster, and the same bits.
+    pub subgroups: bool,
 }
 
 impl Default for WgpuOptions {
     fn default() -> Self {
-        Self { hardware_only: false, adapter: None, runtime_checks: cfg!(debug_assertions) }
+        Self { hardware_only: false, adapter: None, runtime_checks: cfg!(debug_assertions), subgroups: true }
     }
 }
 
@@ -77,6 +82,8 @@ pub struct WgpuBackend {
     pool: Arc<Pool<GpuBuffer>>,
     staging: Arc<Pool<GpuBuffer>>,
     recorder: Mutex<Recorder>,
+    /// Consecutive threads that exchange values within a subgroup; 0 where kernels must do without.
+    subgroup_lanes: u32,
 }
 
 /// A buffer and the number that caches know it by.
@@ -102,23 +109,29 @@ impl WgpuBackend {
     /// [`BackendError::Unavailable`] if no adapter fits or it refuses a device.
     pub async fn new(options: &WgpuOptions) -> Result<Self, BackendError> {
         let adapter = adapter::choose(options).await?;
-        let descriptor =
-            wgpu::DeviceDescriptor { label: Some("hopwise"), required_limits: adapter.limits(), ..Default::default() };
+        let wanted = if options.subgroups { wgpu::Features::SUBGROUP } else { wgpu::Features::empty() };
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("hopwise"),
+            required_limits: adapter.limits(),
+            required_features: adapter.features() & wanted,
+            ..Default::default()
+        };
         let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| BackendError::Unavailable {
             backend: "wgpu",
             reason: error.to_string(),
             remedy: "close other programs that use the GPU, or use the cpu backend",
         })?;
         let watch = ErrorWatch::owning(&device);
-        Self::open(device, queue, adapter::describe(&adapter.get_info()), watch, options)
+        Self::open(device, queue, adapter::describe(&adapter.get_info(), adapter.features()), watch, options)
     }
 
-    /// Runs on a device of the application's own. Its limits decide how matrices are cut; its error handlers are left alone.
+    /// Runs on a device of the application's own. Its limits decide how matrices are cut, and subgroups are used where it
+    /// was requested with `wgpu::Features::SUBGROUP`; its error handlers are left alone.
     ///
     /// # Errors
     /// [`BackendError::Unavailable`] if the device grants less than WebGPU's default limits.
     pub fn from_device(device: wgpu::Device, queue: wgpu::Queue, options: &WgpuOptions) -> Result<Self, BackendError> {
-        let info = adapter::describe(&device.adapter_info());
+        let info = adapter::describe(&device.adapter_info(), device.features());
         Self::open(device, queue, info, ErrorWatch::default(), options)
     }
 
@@ -150,8 +163,9 @@ impl WgpuBackend {
             // No interface tells the number of multiprocessors: a software driver has a few threads, a large GPU some hundred workgroups in flight.
             concurrent_workgroups: if info.kind == DeviceKind::Cpu { 16 } else { 512 },
         };
-        tracing::debug!(name = info.name, driver = info.driver, "opened a wgpu device");
-        Ok(Self {
+        #[cfg_attr(target_arch = "wasm32", expect(unused_mut, reason = "browsers offer no subgroups through wgpu"))]
+        let mut backend = Self {
+            subgroup_lanes: 0,
             recorder: Mutex::new(Recorder::new(options.runtime_checks, &limits)),
             info,
             capabilities,
@@ -160,7 +174,23 @@ impl WgpuBackend {
             watch,
             pool: Pool::new(),
             staging: Pool::new(),
-        })
+        };
+        #[cfg(not(target_arch = "wasm32"))]
+        if options.subgroups {
+            backend.subgroup_lanes = backend.probe_subgroups()?;
+        }
+        tracing::debug!(
+            name = backend.info.name,
+            driver = backend.info.driver,
+            subgroup_lanes = backend.subgroup_lanes,
+            "opened a wgpu device"
+        );
+        Ok(backend)
+    }
+
+    /// How many consecutive threads exchange values within a subgroup, 0 where kernels do without: a power of two.
+    pub fn subgroup_lanes(&self) -> u32 {
+        self.subgroup_lanes
     }
 
     /// The device, for applications that draw what was computed.
@@ -185,7 +215,7 @@ impl WgpuBackend {
     /// Records one kernel launch.
     fn run(&self, dispatch: Dispatch<'_>) -> Result<(), BackendError> {
         self.watch.check()?;
-        self.recorder().dispatch(self, dispatch)
+        self.recorder().dispatch(self, dispatch.within_subgroups(self.subgroup_lanes))
     }
 
     fn gpu<'a>(&self, buffer: &'a Buffer) -> Result<&'a GpuBuffer, BackendError> {

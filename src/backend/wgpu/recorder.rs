@@ -78,6 +78,17 @@ impl<'a> Dispatch<'a> {
         }
     }
 
+    /// The value of a parameter, if the launch has it.
+    pub(super) fn value_of(&self, name: &str) -> Option<u32> {
+        // What is particular to a launch stands behind what it shares with others.
+        self.params.iter().rev().find(|(n, _)| *n == name).map(|&(_, word)| word)
+    }
+
+    /// Whether the kernel exists with `flag` and without.
+    pub(super) fn has_choice(&self, flag: Flag) -> bool {
+        self.variant.has_choice(flag)
+    }
+
     /// Launches as many workgroups of 256 as `threads` need.
     pub(super) fn threads(self, threads: usize) -> Self {
         self.workgroups((threads as u64).div_ceil(256))
@@ -255,9 +266,7 @@ impl Recorder {
         }
         self.params.resize(at as usize, 0);
         for name in &pipeline.params {
-            // What is particular to a launch stands behind what it shares with others.
-            let value = dispatch.params.iter().rev().find(|(n, _)| n == name);
-            let (_, word) = value.ok_or_else(|| incomplete(dispatch, "parameter", name))?;
+            let word = dispatch.value_of(name).ok_or_else(|| incomplete(dispatch, "parameter", name))?;
             self.params.extend_from_slice(&word.to_le_bytes());
         }
         while self.params_buffers.len() as u64 * PARAMS_CHUNK < self.params.len() as u64 {

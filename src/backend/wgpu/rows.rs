@@ -1,12 +1,10 @@
 use super::{
     Dispatch, WgpuBackend,
     slices::row_slices,
+    subgroups::ROW_LANES,
     variants::{Flag, Kernel, Variant},
 };
 use crate::backend::{BackendError, Indices, Tensor, kernels::RowKernels};
-
-/// Threads that share a row, as in the shader.
-const LANES: usize = 16;
 
 impl RowKernels for WgpuBackend {
     unsafe fn row_dot(
@@ -16,7 +14,7 @@ impl RowKernels for WgpuBackend {
         divisor: Option<&Tensor>,
         out: &Tensor,
     ) -> Result<(), BackendError> {
-        self.by_rows(Kernel::RowDot, a, LANES, |d, first, rows| {
+        self.by_rows(Kernel::RowDot, a, ROW_LANES, |d, first, rows| {
             d.rows("a", a, first, rows)
                 .rows("b", b, first, rows)
                 .maybe_rows(Flag::Divisor, "divisor", divisor, first, rows)
@@ -25,13 +23,13 @@ impl RowKernels for WgpuBackend {
     }
 
     unsafe fn l2_normalize(&self, x: &Tensor, epsilon: f32, out: &Tensor) -> Result<(), BackendError> {
-        self.by_rows(Kernel::L2, x, LANES, |d, first, rows| {
+        self.by_rows(Kernel::L2, x, ROW_LANES, |d, first, rows| {
             d.float("epsilon", epsilon).rows("x", x, first, rows).rows("out", out, first, rows)
         })
     }
 
     unsafe fn l2_normalize_grad(&self, x: &Tensor, g: &Tensor, epsilon: f32, out: &Tensor) -> Result<(), BackendError> {
-        self.by_rows(Kernel::L2Grad, x, LANES, |d, first, rows| {
+        self.by_rows(Kernel::L2Grad, x, ROW_LANES, |d, first, rows| {
             d.float("epsilon", epsilon)
                 .rows("x", x, first, rows)
                 .rows("g", g, first, rows)
@@ -47,7 +45,8 @@ impl RowKernels for WgpuBackend {
 }
 
 impl WgpuBackend {
-    fn by_rows<'a>(
+    /// A function of each row of `x`, in ranges of rows that fit a binding.
+    pub(super) fn by_rows<'a>(
         &self,
         kernel: Kernel,
         x: &Tensor,

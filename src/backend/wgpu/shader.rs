@@ -31,6 +31,7 @@ const FILES: &[(&str, &str)] = &[
     ("prelude", include_str!("../../../shaders/prelude.wgsl")),
     ("random", include_str!("../../../shaders/random.wgsl")),
     ("attention", include_str!("../../../shaders/attention.wgsl")),
+    ("blocks", include_str!("../../../shaders/blocks.wgsl")),
     ("elementwise", include_str!("../../../shaders/elementwise.wgsl")),
     ("gat", include_str!("../../../shaders/gat.wgsl")),
     ("gate", include_str!("../../../shaders/gate.wgsl")),
@@ -41,12 +42,14 @@ const FILES: &[(&str, &str)] = &[
     ("lanes", include_str!("../../../shaders/lanes.wgsl")),
     ("linear", include_str!("../../../shaders/linear.wgsl")),
     ("loss", include_str!("../../../shaders/loss.wgsl")),
+    ("norm", include_str!("../../../shaders/norm.wgsl")),
     ("optim", include_str!("../../../shaders/optim.wgsl")),
     ("reduce", include_str!("../../../shaders/reduce.wgsl")),
     ("rows", include_str!("../../../shaders/rows.wgsl")),
     ("sddmm", include_str!("../../../shaders/sddmm.wgsl")),
     ("softmax", include_str!("../../../shaders/softmax.wgsl")),
     ("spmm", include_str!("../../../shaders/spmm.wgsl")),
+    ("subgroups", include_str!("../../../shaders/subgroups.wgsl")),
     ("transformer", include_str!("../../../shaders/transformer.wgsl")),
 ];
 

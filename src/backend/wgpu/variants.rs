@@ -14,6 +14,11 @@ pub(super) enum Kernel {
     AttentionNodes,
     AttentionWeights,
     BinaryCrossEntropy,
+    BlockCopy,
+    BlockMerge,
+    BlockSpread,
+    ColumnNorm,
+    ColumnNormGrad,
     ColumnSums,
     Combine,
     Copy,
@@ -54,12 +59,15 @@ pub(super) enum Kernel {
     ReduceForward,
     ReduceMerge,
     RowDot,
+    RowNorm,
+    RowNormGrad,
     ScaleAdd,
     Scatter,
     Sddmm,
     SpmmFeature,
     SpmmMerge,
     SpmmNeighbour,
+    SubgroupProbe,
     TransformerEdge,
     TransformerForward,
     TransformerMerge,
@@ -103,6 +111,7 @@ pub(super) enum Flag {
     Slope,
     Softmax,
     Squares,
+    Subgroups,
     Sums,
     Tanh,
     TransposeA,
@@ -137,6 +146,15 @@ const FUNCTIONS: &[Flag] =
     &[Flag::Relu, Flag::LeakyRelu, Flag::Elu, Flag::Sigmoid, Flag::Tanh, Flag::Inverse, Flag::InverseSqrt];
 const SPMM: &[Flag] =
     &[Flag::Scalar, Flag::Permuted, Flag::Weighted, Flag::ColumnScale, Flag::RowScale, Flag::Segmented];
+const SPMM_NEIGHBOUR: &[Flag] = &[
+    Flag::Scalar,
+    Flag::Permuted,
+    Flag::Weighted,
+    Flag::ColumnScale,
+    Flag::RowScale,
+    Flag::Segmented,
+    Flag::Subgroups,
+];
 const REDUCE: &[Flag] = &[
     Flag::Sums,
     Flag::Squares,
@@ -164,8 +182,8 @@ const REDUCE_BACKWARD: &[Flag] = &[
     Flag::Slope,
 ];
 
-const TRANSFORMER: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout];
-const ATTENTION: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Dropout];
+const TRANSFORMER: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Subgroups];
+const ATTENTION: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Dropout, Flag::Subgroups];
 
 const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, flags: &'static [Flag]) -> Spec {
     Spec { kernel, file, part, flags, one_of: &[], constant: None }
@@ -183,25 +201,30 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::Adam, "optim", None, &[Flag::Decoupled]),
     spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
     spec(Kernel::AttentionMerge, "attention", Some("MERGE"), &[]),
-    spec(Kernel::AttentionNodes, "attention", Some("NODES"), &[]),
+    spec(Kernel::AttentionNodes, "attention", Some("NODES"), &[Flag::Subgroups]),
     spec(Kernel::AttentionWeights, "attention", Some("WEIGHTS"), &[Flag::Edges, Flag::Dropout]),
     spec(Kernel::BinaryCrossEntropy, "loss", Some("BINARY_CROSS_ENTROPY"), &[]),
-    spec(Kernel::ColumnSums, "linear", Some("COLUMN_SUMS"), &[Flag::Accumulate]),
+    spec(Kernel::BlockCopy, "blocks", Some("COPY"), &[]),
+    spec(Kernel::BlockMerge, "blocks", Some("MERGE"), &[Flag::WithY]),
+    spec(Kernel::BlockSpread, "blocks", Some("SPREAD"), &[Flag::WithY]),
+    spec(Kernel::ColumnNorm, "norm", Some("COLUMNS"), &[Flag::Weighted]),
+    spec(Kernel::ColumnNormGrad, "norm", Some("COLUMNS_GRAD"), &[Flag::Weighted, Flag::Sums]),
+    spec(Kernel::ColumnSums, "linear", Some("COLUMN_SUMS"), &[Flag::Accumulate, Flag::Squares, Flag::Weighted]),
     spec(Kernel::Combine, "elementwise", Some("COMBINE"), &[Flag::WithY]),
     spec(Kernel::Copy, "gather", Some("COPY"), &[Flag::Scalar]),
     spec(Kernel::CrossEntropy, "loss", Some("CROSS_ENTROPY"), &[]),
     spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[]),
     spec(Kernel::DropoutSparse, "elementwise", Some("DROPOUT_SPARSE"), &[]),
-    spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[]),
-    spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[]),
+    spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[Flag::Subgroups]),
+    spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[Flag::Subgroups]),
     spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
     spec(Kernel::GatByDestination, "gat", Some("BY_DESTINATION"), ATTENTION),
     spec(Kernel::GatBySource, "gat", Some("BY_SOURCE"), ATTENTION),
     spec(Kernel::GatByWeight, "gat", Some("BY_WEIGHT"), ATTENTION),
     spec(Kernel::GatEdgeGrad, "gat", Some("EDGE_GRAD"), ATTENTION),
-    spec(Kernel::GatForward, "gat", Some("FORWARD"), ATTENTION),
-    spec(Kernel::Gate, "gate", Some("FORWARD"), &[]),
-    spec(Kernel::GateGrad, "gate", Some("BACKWARD"), &[]),
+    spec(Kernel::GatForward, "gat", Some("FORWARD"), ATTENTION.split_at(3).0),
+    spec(Kernel::Gate, "gate", Some("FORWARD"), &[Flag::Subgroups]),
+    spec(Kernel::GateGrad, "gate", Some("BACKWARD"), &[Flag::Subgroups]),
     spec(Kernel::GateWeight, "gate", Some("WEIGHT"), &[]),
     spec(Kernel::Gather, "gather", Some("GATHER"), &[Flag::Scalar]),
     spec(Kernel::Gatv2ByDestination, "gatv2", Some("BY_DESTINATION"), ATTENTION),
@@ -225,25 +248,32 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::HeadFold, "heads", Some("FOLD"), &[]),
     spec(Kernel::HeadMean, "heads", Some("MEAN"), &[]),
     spec(Kernel::HeadSpread, "heads", Some("SPREAD"), &[]),
-    spec(Kernel::L2, "rows", Some("L2"), &[]),
-    spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[]),
+    spec(Kernel::L2, "rows", Some("L2"), &[Flag::Subgroups]),
+    spec(Kernel::L2Grad, "rows", Some("L2_GRAD"), &[Flag::Subgroups]),
     spec(Kernel::MergeSplits, "linear", Some("MERGE_SPLITS"), &[Flag::Bias, Flag::Accumulate]),
     spec(Kernel::Mul, "elementwise", Some("MUL"), &[]),
     spec(Kernel::ReduceBackward, "reduce", Some("BACKWARD"), REDUCE_BACKWARD),
     spec(Kernel::ReduceCoefficients, "reduce", Some("COEFFICIENTS"), REDUCE_COEFFICIENTS),
     spec(Kernel::ReduceForward, "reduce", Some("FORWARD"), REDUCE),
     spec(Kernel::ReduceMerge, "reduce", Some("MERGE"), REDUCE_MERGE),
-    spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor]),
+    spec(Kernel::RowDot, "rows", Some("ROW_DOT"), &[Flag::Divisor, Flag::Subgroups]),
+    spec(Kernel::RowNorm, "norm", Some("ROWS"), &[Flag::Weighted]),
+    spec(Kernel::RowNormGrad, "norm", Some("ROWS_GRAD"), &[Flag::Weighted, Flag::Keep]),
     spec(Kernel::ScaleAdd, "elementwise", Some("SCALE_ADD"), &[Flag::WithY]),
     spec(Kernel::Scatter, "gather", Some("SCATTER"), &[Flag::Scalar]),
-    spec(Kernel::Sddmm, "sddmm", None, &[Flag::RowScale, Flag::ColumnScale, Flag::Accumulate]),
+    spec(Kernel::Sddmm, "sddmm", None, &[Flag::RowScale, Flag::ColumnScale, Flag::Accumulate, Flag::Subgroups]),
     spec(Kernel::SpmmFeature, "spmm", Some("FEATURE_PARALLEL"), SPMM),
     spec(Kernel::SpmmMerge, "spmm", Some("MERGE"), &[Flag::Scalar, Flag::RowScale]),
-    spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM),
+    spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM_NEIGHBOUR),
+    Spec { one_of: &[Flag::Subgroups], ..spec(Kernel::SubgroupProbe, "subgroups", None, &[]) },
     attention(Kernel::TransformerEdge, "EDGE", TRANSFORMER),
-    attention(Kernel::TransformerForward, "FORWARD", &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented]),
+    attention(
+        Kernel::TransformerForward,
+        "FORWARD",
+        &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented, Flag::Subgroups],
+    ),
     spec(Kernel::TransformerMerge, "transformer", Some("MERGE"), &[Flag::Scalar]),
-    attention(Kernel::TransformerPack, "PACK", &[Flag::Scalar, Flag::Dropout]),
+    attention(Kernel::TransformerPack, "PACK", &[Flag::Scalar, Flag::Dropout, Flag::Subgroups]),
     attention(Kernel::TransformerQuery, "QUERY", TRANSFORMER),
     attention(Kernel::TransformerSource, "SOURCE", TRANSFORMER),
     spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
@@ -283,6 +313,7 @@ impl Flag {
             Self::Slope => "SLOPE",
             Self::Softmax => "SOFTMAX",
             Self::Squares => "SQUARES",
+            Self::Subgroups => "SUBGROUPS",
             Self::Sums => "SUMS",
             Self::Tanh => "TANH",
             Self::TransposeA => "TRANSPOSE_A",
@@ -316,6 +347,11 @@ impl Variant {
 
     pub(super) fn has(self, flag: Flag) -> bool {
         self.flags >> (flag as u32) & 1 == 1
+    }
+
+    /// Whether the kernel exists with `flag` and without.
+    pub(super) fn has_choice(self, flag: Flag) -> bool {
+        self.spec().flags.contains(&flag)
     }
 
     fn spec(self) -> &'static Spec {
@@ -388,12 +424,13 @@ impl Variant {
         let scaled_apart = self.kernel != Kernel::SpmmMerge && self.has(Flag::Segmented) && self.has(Flag::RowScale);
         let positions_unused = self.has(Flag::Permuted) && !self.has(Flag::Weighted);
         let biased_sum = self.kernel == Kernel::Gemm && self.has(Flag::Bias) && self.has(Flag::Accumulate);
+        let two_sums = self.kernel == Kernel::ColumnSums && self.has(Flag::Squares) && self.has(Flag::Weighted);
         let both_transposed = self.has(Flag::TransposeA) && self.has(Flag::TransposeB);
         let of_no_attributes = self.kernel == Kernel::TransformerEdge && !self.has(Flag::Attributes);
         let of_edges = [Kernel::GatByWeight, Kernel::GatEdgeGrad, Kernel::Gatv2ByWeight, Kernel::Gatv2EdgeGrad];
         let edges_missing = of_edges.contains(&self.kernel) && !self.has(Flag::Edges);
         let incomplete = of_no_attributes || edges_missing || scaled_apart;
-        !(incomplete || positions_unused || biased_sum || both_transposed)
+        !(incomplete || positions_unused || biased_sum || both_transposed || two_sums)
             && (self.spec().file != "reduce" || self.reduces())
     }
 

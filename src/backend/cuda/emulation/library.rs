@@ -13,6 +13,9 @@ use crate::backend::BackendError;
 
 const EMULATION: &str = include_str!("../../../../cuda/emulation.h");
 
+/// Checks that the compiler puts into kernels; `cuda/emulation.h` says what a failed one does.
+const CHECKS: &str = "-fsanitize=alignment,null,bounds,shift-exponent,integer-divide-by-zero";
+
 /// A kernel's entry, see `KERNEL` in `cuda/emulation.h`: the address and size of its arguments, blocks, threads, bytes of dynamic shared
 /// memory. It gives null, or a message that lives until the next launch.
 type Entry = unsafe extern "C" fn(*const c_void, usize, u32, u32, u32) -> *const c_char;
@@ -47,7 +50,7 @@ impl Compiler {
         }
         // Products and sums are only fused where the source says so, for the same bits on every machine.
         let mut options =
-            vec!["-std=c++17", "-O2", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"];
+            vec!["-std=c++17", "-O2", "-w", "-c", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", CHECKS];
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("fma") {
             options.push("-mfma");
@@ -108,20 +111,21 @@ impl Compiler {
     ) -> Result<Library, BackendError> {
         let _span = tracing::debug_span!("c++", label).entered();
         let folder = tempfile::tempdir_in(parent).map_err(|error| failed(parent, &error))?;
-        let (text, library) = (folder.path().join("kernel.cpp"), folder.path().join("kernel.so"));
+        let [text, object, library] = ["kernel.cpp", "kernel.o", "kernel.so"].map(|name| folder.path().join(name));
         std::fs::write(&text, source).map_err(|error| failed(&text, &error))?;
-        let output = Command::new(&self.program)
-            .env("LC_ALL", "C")
-            .args(&self.options)
-            .arg("-o")
-            .args([&library, &text])
-            .output()
-            .map_err(|error| failed(Path::new(&self.program), &error))?;
-        if !output.status.success() {
-            let message = String::from_utf8_lossy(&output.stderr);
-            return Err(BackendError::Driver(format!("{:?} refuses {label}: {message}", self.program)));
-        }
+        self.run(label, Command::new(&self.program).args(&self.options).arg("-o").args([&object, &text]))?;
+        // A step of its own: with the checks named, a linker's library would come along.
+        self.run(label, Command::new(&self.program).arg("-shared").arg("-o").args([&library, &object]))?;
         take(library)
+    }
+
+    fn run(&self, label: &str, command: &mut Command) -> Result<(), BackendError> {
+        let output = command.env("LC_ALL", "C").output().map_err(|error| failed(Path::new(&self.program), &error))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let message = String::from_utf8_lossy(&output.stderr);
+        Err(BackendError::Driver(format!("{:?} refuses {label}: {message}", self.program)))
     }
 }
 

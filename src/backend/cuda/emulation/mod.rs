@@ -42,6 +42,7 @@ impl CudaBackend {
             name: "emulation on the processor".into(),
             kind: DeviceKind::Cpu,
             driver: runtime.compiler.version().to_owned(),
+            subgroup_sizes: Some([32, 32]),
         };
         let capabilities = Capabilities {
             max_binding_bytes: 1 << 36,

@@ -164,3 +164,27 @@ KERNEL(to_both, Args, 256) {
         p.out[INDEX] = float_to_half(x) | (unsigned)float_to_bfloat(x) << 16;
     }
 }
+
+KERNEL(bad_address, Args, 32) {
+    *(uint4*)(p.out + (threadIdx.x == 9 ? 1 : 0)) = make_uint4(1, 2, 3, 4);
+}
+
+KERNEL(bad_entry, Args, 32) {
+    __shared__ unsigned numbers[32];
+    numbers[threadIdx.x + 1] = 1;
+    __syncwarp();
+    p.out[threadIdx.x] = numbers[threadIdx.x];
+}
+
+KERNEL(bad_shift, Args, 32) {
+    p.out[threadIdx.x] = 1u << (threadIdx.x + 1);
+}
+
+KERNEL(bad_divisor, Args, 32) {
+    p.out[threadIdx.x] = 7 / threadIdx.x;
+}
+
+KERNEL(no_address, Args, 32) {
+    const unsigned* missing = p.width ? p.x : 0;
+    p.out[threadIdx.x] = missing[0];
+}

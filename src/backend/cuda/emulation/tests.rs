@@ -160,6 +160,21 @@ fn waits_without_end_are_errors() {
 }
 
 #[test]
+fn accesses_and_numbers_are_checked() {
+    for (entry, thread, expected) in [
+        ("bad_address", 9, "is null or no multiple of 16"),
+        ("bad_entry", 31, "entry 32 of 'unsigned int [32]'"),
+        ("bad_shift", 31, "'unsigned int' is shifted by 32 bits"),
+        ("bad_divisor", 0, "'unsigned int' is divided by 0"),
+        ("no_address", 0, "the address 0 is null"),
+    ] {
+        let error = run(entry, grid(1, 32), &numbers(32), 64, 0).unwrap_err();
+        assert!(error.contains(&format!("kernel {entry}, block 0: thread {thread}, tests:")), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn launches_are_checked() {
     let x = numbers(64);
     let failure = |grid| run("at_most_64", grid, &x, 64, 0).unwrap_err();

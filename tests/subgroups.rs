@@ -1,0 +1,211 @@
+//! Sums over lanes within subgroups give the bits that they give through workgroup memory, for every family that has
+//! both, on a device as it is and on one that was told to do without.
+#![cfg(feature = "wgpu")]
+
+mod support;
+
+use std::sync::{Arc, OnceLock};
+
+use hopwise::{
+    Matrix,
+    backend::{
+        Device, DeviceGraph, Direction, Tensor,
+        kernels::{Gate, GateBackward, Sddmm, Spmm},
+        wgpu::{WgpuBackend, WgpuOptions, wgpu},
+    },
+    ops::{self, AttentionInput, StepState, Tape},
+    plan::{Mapping, SpmmPlan, TransformerPlan},
+};
+use support::{
+    attention::{Case, Family},
+    graphs, leaf, random, read,
+};
+
+fn open(subgroups: bool) -> WgpuBackend {
+    let options = WgpuOptions { subgroups, ..Default::default() };
+    pollster::block_on(WgpuBackend::new(&options)).expect("a wgpu adapter")
+}
+
+/// A device with subgroups and one without.
+fn devices() -> &'static [Device; 2] {
+    static DEVICES: OnceLock<[Device; 2]> = OnceLock::new();
+    DEVICES.get_or_init(|| [true, false].map(|on| Device::new(open(on))))
+}
+
+/// The bits of what `compute` returns must not depend on subgroups.
+fn compare(what: &str, compute: impl Fn(&Device) -> Vec<Matrix>) {
+    let [with, without] = devices();
+    // Bits: NaN is equal to itself, and 0 is not -0.
+    let bits = |results: Vec<Matrix>| -> Vec<Vec<u32>> {
+        results.iter().map(|m| m.data().iter().map(|v| v.to_bits()).collect()).collect()
+    };
+    let (got, expected) = (bits(compute(with)), bits(compute(without)));
+    for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
+        assert!(got == expected, "{what}: the bits of result {i} differ");
+    }
+}
+
+fn upload(device: &Device, matrix: &Matrix) -> Tensor {
+    Tensor::from_matrix(device, matrix, "input").unwrap()
+}
+
+#[test]
+fn subgroups_are_found_where_the_adapter_has_them_and_only_where_they_are_wanted_wgpu() {
+    let backend = open(true);
+    let info = backend.device().adapter_info();
+    let lanes = backend.subgroup_lanes();
+    if backend.device().features().contains(wgpu::Features::SUBGROUP) {
+        assert!(lanes.is_power_of_two() && lanes <= info.subgroup_min_size, "{lanes} lanes, {info:?}");
+    } else {
+        assert_eq!(lanes, 0, "{info:?}");
+    }
+    // lavapipe keeps threads in order, so that other tests here compare two different things. With subgroups of 16, for
+    // which one has to ask, Mesa 22.3 exchanges values within halves only.
+    if info.name.contains("llvmpipe") && info.subgroup_min_size <= 8 {
+        assert_eq!(lanes, info.subgroup_min_size, "{info:?}");
+    }
+    assert_eq!(open(false).subgroup_lanes(), 0);
+}
+
+#[test]
+fn neighbour_sums_keep_their_bits_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        for features in [1, 3, 8] {
+            for lanes in [2, 4, 8, 16, 32] {
+                compare(&format!("{name}, {features} features, {lanes} lanes"), |device| {
+                    let graph = DeviceGraph::new(device, graph.clone());
+                    let direction = Direction::Transposed;
+                    let (rows, columns) = graph.dims(direction);
+                    let x = upload(device, &random(columns, features, 1));
+                    let weight = upload(device, &random(graph.num_edges(), 1, 2));
+                    let out = Tensor::full(device, rows, features, f32::NAN, "out").unwrap();
+                    let offsets = graph.offsets(direction);
+                    let caps = device.capabilities();
+                    let plan = SpmmPlan::with_mapping(Mapping::NeighbourParallel, offsets, features, caps);
+                    let args = Spmm {
+                        graph: &graph,
+                        direction,
+                        x: &x,
+                        weight: Some(&weight),
+                        row_scale: None,
+                        column_scale: None,
+                        out: &out,
+                        plan: &SpmmPlan { lanes, segment: 40, ..plan },
+                    };
+                    device.spmm(&args).unwrap();
+                    vec![read(&out)]
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_edges_keep_their_bits_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        for features in [1, 3, 7, 16, 33, 300] {
+            compare(&format!("{name}, {features} features"), |device| {
+                let graph = DeviceGraph::new(device, graph.clone());
+                let a = upload(device, &random(graph.num_dst(), features, 1));
+                let b = upload(device, &random(graph.num_src(), features, 2));
+                let out = Tensor::full(device, graph.num_edges(), 1, f32::NAN, "out").unwrap();
+                let args = Sddmm { graph: &graph, a: &a, b: &b, row_scale: None, column_scale: None, out: &out };
+                device.sddmm(&args).unwrap();
+                vec![read(&out)]
+            });
+        }
+    }
+}
+
+/// Sixteen lanes a row: within subgroups only where those are as large.
+#[test]
+fn rows_and_gates_keep_their_bits_wgpu() {
+    for (rows, cols) in [(1, 1), (300, 7), (3_000, 40)] {
+        compare(&format!("{rows} x {cols}"), |device| {
+            let [x, r, g] = [1, 2, 3].map(|seed| upload(device, &random(rows, cols, seed)));
+            let weight = upload(device, &random(1, 3 * cols, 4));
+            let [out, grad_x, grad_r, unit, unit_grad] =
+                [cols; 5].map(|cols| Tensor::full(device, rows, cols, f32::NAN, "out").unwrap());
+            let [b, z, dot] = [1; 3].map(|cols| Tensor::full(device, rows, cols, f32::NAN, "out").unwrap());
+            device.row_dot(&x, &g, None, &dot).unwrap();
+            device.l2_normalize(&x, 1e-12, &unit).unwrap();
+            device.l2_normalize_grad(&x, &g, 1e-12, &unit_grad).unwrap();
+            device.gate(&Gate { x: &x, r: &r, weight: &weight, out: &out, b: &b }).unwrap();
+            let args =
+                GateBackward { x: &x, r: &r, weight: &weight, b: &b, g: &g, grad_x: &grad_x, grad_r: &grad_r, z: &z };
+            device.gate_grad(&args).unwrap();
+            [dot, unit, unit_grad, out, b, grad_x, grad_r, z].iter().map(read).collect()
+        });
+    }
+}
+
+#[test]
+fn edge_softmax_keeps_its_bits_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        for columns in [1, 3] {
+            compare(&format!("{name}, {columns} columns"), |device| {
+                let graph = DeviceGraph::new(device, graph.clone());
+                let tape = Tape::recording(device);
+                let score = leaf(&tape, &random(graph.num_edges(), columns, 1));
+                let out = ops::edge_softmax(&tape, &graph, &score, 0.7).unwrap();
+                let upstream = upload(device, &random(graph.num_edges(), columns, 2));
+                let gradients = tape.backward_from(&out, upstream).unwrap();
+                vec![read(out.tensor()), read(gradients.of(&score).unwrap())]
+            });
+        }
+    }
+}
+
+#[test]
+fn gat_and_gatv2_keep_their_bits_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        for family in [Family::Gat, Family::Gatv2] {
+            for (heads, channels, attributes) in [(1, 1, 0), (3, 7, 5), (2, 32, 4), (1, 33, 0)] {
+                let segment = Some(40);
+                let case = Case { segment, dropout: 0.3, ..Case::new(family, heads, channels, attributes) };
+                compare(&format!("{name}, {case:?}"), |device| case.run(device, &graph));
+            }
+        }
+    }
+}
+
+#[test]
+fn transformers_keep_their_bits_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        for (heads, channels, attributes) in [(1, 1, 0), (3, 7, 2), (2, 28, 4), (1, 33, 0)] {
+            for segment in [40, 1 << 20] {
+                compare(&format!("{name}, {heads} heads of {channels}, {attributes} attributes"), |device| {
+                    let state = StepState::new(device, 11).unwrap();
+                    let tape = Tape::training(device, &state);
+                    let graph = DeviceGraph::new(device, graph.clone());
+                    let columns = heads * channels;
+                    let mut vars = vec![
+                        leaf(&tape, &random(graph.num_dst(), columns, 1)),
+                        leaf(&tape, &random(graph.num_src(), columns, 2)),
+                        leaf(&tape, &random(graph.num_src(), columns, 3)),
+                    ];
+                    if attributes > 0 {
+                        vars.push(leaf(&tape, &random(graph.num_edges(), attributes, 4)));
+                        vars.push(leaf(&tape, &random(columns, attributes, 5)));
+                    }
+                    let edges = (attributes > 0).then(|| (&vars[3], &vars[4]));
+                    let input = AttentionInput { heads, edges, dropout: 0.3 };
+                    let plan = move |offsets: &[u32], heads: usize, channels: usize, attributes: usize, caps: &_| {
+                        TransformerPlan { segment, ..TransformerPlan::new(offsets, heads, channels, attributes, caps) }
+                    };
+                    let [q, k, v] = [&vars[0], &vars[1], &vars[2]];
+                    let out = ops::transformer_with_plan(&tape, &graph, q, k, v, input, &plan).unwrap();
+                    let upstream = upload(device, &random(graph.num_dst(), columns, 6));
+                    let gradients = tape.backward_from(&out, upstream).unwrap();
+                    let of_vars = vars.iter().map(|var| read(gradients.of(var).unwrap()));
+                    std::iter::once(read(out.tensor())).chain(of_vars).collect()
+                });
+            }
+        }
+    }
+}

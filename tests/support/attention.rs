@@ -1,0 +1,196 @@
+//! What the tests of GAT and GATv2 share: one case, and what must hold for each of them.
+
+use std::sync::Arc;
+
+use hopwise::{
+    Matrix,
+    backend::{Device, DeviceGraph, Direction, Tensor},
+    graph::Graph,
+    ops::{self, AttentionOptions, EdgeAttention, StepState, Tape, Var},
+    plan::AttentionPlan,
+};
+
+use super::{device, graphs, leaf, random, read, relative_error};
+
+/// Whose scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Gat,
+    Gatv2,
+}
+
+/// A case: shapes, what scores are scaled by, the length of segments, attention dropout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Case {
+    pub(crate) family: Family,
+    pub(crate) heads: usize,
+    pub(crate) channels: usize,
+    pub(crate) attributes: usize,
+    pub(crate) scale: f32,
+    pub(crate) segment: Option<u32>,
+    pub(crate) dropout: f32,
+}
+
+impl Case {
+    pub(crate) fn new(family: Family, heads: usize, channels: usize, attributes: usize) -> Self {
+        Self { family, heads, channels, attributes, scale: 1.0, segment: None, dropout: 0.0 }
+    }
+
+    /// The inputs that are not of edges: z and the scores of sources and destinations, or l, r and att.
+    fn inputs(&self, graph: &Graph) -> [Matrix; 3] {
+        let features = self.heads * self.channels;
+        let scaled = |mut m: Matrix| {
+            m.data_mut().iter_mut().for_each(|v| *v *= self.scale);
+            m
+        };
+        let x = random(graph.num_src() as usize, features, 1);
+        match self.family {
+            Family::Gat => [
+                x,
+                scaled(random(graph.num_src() as usize, self.heads, 2)),
+                scaled(random(graph.num_dst() as usize, self.heads, 3)),
+            ],
+            Family::Gatv2 => [x, random(graph.num_dst() as usize, features, 2), scaled(random(1, features, 3))],
+        }
+    }
+
+    /// The output and the gradients of all inputs, edge attributes and their weight last where there are some.
+    pub(crate) fn run(&self, device: &Device, host: &Arc<Graph>) -> Vec<Matrix> {
+        let graph = DeviceGraph::new(device, host.clone());
+        let state = StepState::new(device, 5).unwrap();
+        let tape = Tape::training(device, &state);
+        let mut inputs = Vec::from(self.inputs(host));
+        if self.attributes > 0 {
+            inputs.push(random(graph.num_edges(), self.attributes, 4));
+            let mut weight = match self.family {
+                Family::Gat => random(self.heads, self.attributes, 5),
+                Family::Gatv2 => random(self.heads * self.channels, self.attributes, 5),
+            };
+            if self.family == Family::Gat {
+                weight.data_mut().iter_mut().for_each(|v| *v *= self.scale);
+            }
+            inputs.push(weight);
+        }
+        let vars: Vec<Var> = inputs.iter().map(|m| leaf(&tape, m)).collect();
+        let edge = (self.attributes > 0).then(|| EdgeAttention { attr: &vars[3], weight: &vars[4] });
+        let options = AttentionOptions { heads: self.heads, negative_slope: 0.2, dropout: self.dropout };
+        let plans = [Direction::Forward, Direction::Transposed].map(|direction| {
+            let offsets = graph.offsets(direction);
+            let plan = AttentionPlan::new(offsets, self.heads, self.channels, device.capabilities());
+            AttentionPlan { segment: self.segment.unwrap_or(plan.segment), ..plan }
+        });
+        let out = match self.family {
+            Family::Gat => {
+                ops::gat_with_plans(&tape, &graph, &vars[0], [&vars[1], &vars[2]], edge, options, plans).unwrap()
+            }
+            Family::Gatv2 => {
+                ops::gatv2_with_plans(&tape, &graph, [&vars[0], &vars[1]], &vars[2], edge, options, plans).unwrap()
+            }
+        };
+        let mut results = vec![read(out.tensor())];
+        let upstream = random(graph.num_dst(), self.heads * self.channels, 9);
+        let upstream = Tensor::from_matrix(device, &upstream, "upstream").unwrap();
+        let gradients = tape.backward_from(&out, upstream).unwrap();
+        results.extend(vars.iter().map(|v| read(gradients.of(v).unwrap())));
+        results
+    }
+
+    /// Compares the devices. Gradients of scores cancel, to 0 where a node has one edge: what is left is the rounding
+    /// of the largest of them.
+    pub(crate) fn compare(&self, name: &str, graph: &Arc<Graph>) {
+        let expected = self.run(&Device::cpu(), graph);
+        let largest = expected.iter().flat_map(Matrix::data).fold(0.0f32, |m, v| m.max(v.abs()));
+        for (i, (got, expected)) in self.run(&device("wgpu"), graph).iter().zip(&expected).enumerate() {
+            let error = relative_error(got.data(), expected.data());
+            let within = |bound: f32| got.data().iter().zip(expected.data()).all(|(g, e)| (g - e).abs() <= bound);
+            // GATv2's gradient of an attribute adds up what is left of its edge's score over the channels. Only where
+            // everything else cancels does that count.
+            let carried = 2e-6 * largest * self.channels as f32;
+            let adds_up = self.family == Family::Gatv2 && i == 3;
+            let cancelled = adds_up && expected.data().iter().all(|e| e.abs() <= carried);
+            let rounding = within(2e-6 * largest) || (cancelled && within(carried));
+            assert!(error <= 5e-5 || rounding, "{name}, {self:?}, result {i}: off by {error:.2e}");
+        }
+    }
+}
+
+/// Runs `check` for every graph of the tests.
+pub(crate) fn on_all_graphs(check: impl Fn(&str, &Arc<Graph>)) {
+    for (name, graph) in graphs() {
+        check(name, &Arc::new(graph));
+    }
+}
+
+pub(crate) fn agrees(family: Family) {
+    on_all_graphs(|name, graph| {
+        for (heads, channels) in [(1, 1), (3, 7), (8, 8), (16, 1), (1, 33), (3, 130), (1, 300), (16, 8)] {
+            Case::new(family, heads, channels, 0).compare(name, graph);
+        }
+    });
+}
+
+pub(crate) fn agrees_with_edge_attributes(family: Family) {
+    on_all_graphs(|name, graph| {
+        for (heads, channels, attributes) in [(1, 1, 1), (3, 7, 5), (8, 8, 4), (1, 33, 2), (3, 1, 1), (1, 300, 9)] {
+            Case::new(family, heads, channels, attributes).compare(name, graph);
+        }
+    });
+}
+
+pub(crate) fn agrees_where_rows_are_cut(family: Family) {
+    on_all_graphs(|name, graph| {
+        for (heads, channels, attributes) in [(1, 1, 0), (3, 7, 3), (8, 8, 0)] {
+            for segment in [3, 40] {
+                Case { segment: Some(segment), ..Case::new(family, heads, channels, attributes) }.compare(name, graph);
+            }
+        }
+    });
+}
+
+pub(crate) fn drops_the_same_attention(family: Family) {
+    on_all_graphs(|name, graph| {
+        for (heads, channels, attributes) in [(8, 8, 0), (3, 7, 3)] {
+            for segment in [None, Some(3)] {
+                Case { segment, dropout: 0.6, ..Case::new(family, heads, channels, attributes) }.compare(name, graph);
+            }
+        }
+    });
+}
+
+/// Of logits that are huge, and of logits that are next to nothing.
+pub(crate) fn stays_finite(family: Family) {
+    on_all_graphs(|name, graph| {
+        for segment in [None, Some(3)] {
+            for scale in [1e3, 1e-30] {
+                let case = Case { scale, segment, ..Case::new(family, 3, 33, 3) };
+                for device in [Device::cpu(), device("wgpu")] {
+                    let results = case.run(&device, graph);
+                    for (i, result) in results.iter().enumerate() {
+                        assert!(result.data().iter().all(|v| v.is_finite()), "{name}, {case:?}, result {i}");
+                    }
+                    // Shares of attention add up to 1: no output passes the largest input.
+                    assert!(results[0].data().iter().all(|v| v.abs() < 1.001), "{name}, {case:?}");
+                }
+            }
+        }
+    });
+}
+
+pub(crate) fn gives_the_same_bits_twice(family: Family) {
+    on_all_graphs(|name, graph| {
+        let case = Case { segment: Some(40), dropout: 0.6, ..Case::new(family, 3, 7, 3) };
+        for device in [Device::cpu(), device("wgpu")] {
+            assert_eq!(case.run(&device, graph), case.run(&device, graph), "{name}");
+        }
+    });
+}
+
+/// Heads wider than the lanes hold, and many heads of an odd width.
+pub(crate) fn agrees_where_heads_are_wide_or_many(family: Family) {
+    for (name, edges) in super::corner_cases() {
+        let graph = Arc::new(Graph::from_edges(&edges));
+        for (heads, channels, attributes) in [(1, 999, 0), (2, 1000, 0), (1, 999, 3), (16, 61, 0), (13, 17, 2)] {
+            Case::new(family, heads, channels, attributes).compare(name, &graph);
+        }
+    }
+}
