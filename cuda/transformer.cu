@@ -62,7 +62,7 @@ struct TransformerArgs {
 // Blocks that share a multiprocessor: as many as leave room for all rows in flight.
 #if SOURCE && CHUNKS == 4 && GENERAL && !WIDE
 #define BLOCKS 1
-#elif GENERAL || CHUNKS > 1 || (SOURCE && LANES < 4)
+#elif GENERAL || CHUNKS > 1 || DTYPE != 0 || (SOURCE && LANES < 4)
 #define BLOCKS 2
 #else
 #define BLOCKS 3
