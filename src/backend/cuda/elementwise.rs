@@ -1,14 +1,12 @@
 use bytemuck::{Pod, Zeroable};
 
-use super::{CudaBackend, blocks_for, runtime::DevicePtr, source::Module};
+use super::{CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, runtime::DevicePtr, source::Module};
 use crate::backend::{
-    BackendError, DeviceGraph, Direction, Tensor,
+    BackendError, DType, DeviceGraph, Direction, Tensor,
     kernels::{DropoutMask, ElementwiseKernels, Unary, dropout_threshold},
 };
 
 const THREADS: u32 = 256;
-/// Numbers in 16 bytes.
-const CHUNK: u64 = 4;
 
 /// `Dropout` of `cuda/random.cuh`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -43,12 +41,12 @@ struct ElementwiseArgs {
     padding: u32,
 }
 
-fn module() -> Module {
-    Module::new("elementwise").define("THREADS", THREADS)
+fn module(dtype: DType) -> Module {
+    Module::new("elementwise").define("DTYPE", dtype_code(dtype)).define("THREADS", THREADS)
 }
 
 pub(super) fn modules() -> Vec<Module> {
-    vec![module()]
+    DTYPES.map(module).into()
 }
 
 impl CudaBackend {
@@ -69,7 +67,7 @@ impl CudaBackend {
             x: self.tensor(x)?,
             y: self.maybe_tensor(y)?,
             out: self.tensor(out)?,
-            count: out.words() as u64,
+            count: (out.words() * out.dtype().per_word()) as u64,
             stride: out.stride() as u64,
             rows: out.rows() as u32,
             cols: out.cols() as u32,
@@ -79,10 +77,10 @@ impl CudaBackend {
 
     /// # Safety
     /// The arguments fit the kernel.
-    unsafe fn each_chunk(&self, entry: &'static str, args: &ElementwiseArgs) -> Result<(), BackendError> {
-        let grid = blocks_for(args.count.div_ceil(CHUNK), THREADS)?;
+    unsafe fn each_chunk(&self, entry: &'static str, dtype: DType, args: &ElementwiseArgs) -> Result<(), BackendError> {
+        let grid = blocks_for(args.count.div_ceil(chunk_of(dtype) as u64), THREADS)?;
         // SAFETY: the caller's promise.
-        unsafe { self.launch(&module(), entry, grid, args) }
+        unsafe { self.launch(&module(dtype), entry, grid, args) }
     }
 }
 
@@ -103,44 +101,48 @@ impl ElementwiseKernels for CudaBackend {
     unsafe fn unary(&self, f: Unary, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let args = self.elementwise_args(x, None, out)?;
         // SAFETY: see above.
-        unsafe { self.each_chunk("unary", &ElementwiseArgs { function: code(f), a: f.parameter(), ..args }) }
+        unsafe {
+            self.each_chunk("unary", out.dtype(), &ElementwiseArgs { function: code(f), a: f.parameter(), ..args })
+        }
     }
 
     unsafe fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let args = self.elementwise_args(y, Some(g), out)?;
         // SAFETY: see above.
-        unsafe { self.each_chunk("unary_grad", &ElementwiseArgs { function: code(f), a: f.parameter(), ..args }) }
+        unsafe {
+            self.each_chunk("unary_grad", out.dtype(), &ElementwiseArgs { function: code(f), a: f.parameter(), ..args })
+        }
     }
 
     unsafe fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let args = self.elementwise_args(a, Some(b), out)?;
         // SAFETY: see above.
-        unsafe { self.each_chunk("combine", &ElementwiseArgs { a: 1.0, b: 1.0, ..args }) }
+        unsafe { self.each_chunk("combine", out.dtype(), &ElementwiseArgs { a: 1.0, b: 1.0, ..args }) }
     }
 
     unsafe fn mul(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let args = self.elementwise_args(a, Some(b), out)?;
         // SAFETY: see above.
-        unsafe { self.each_chunk("multiply", &args) }
+        unsafe { self.each_chunk("multiply", out.dtype(), &args) }
     }
 
     unsafe fn combine(&self, a: f32, x: &Tensor, y: Option<(f32, &Tensor)>, out: &Tensor) -> Result<(), BackendError> {
         let args = self.elementwise_args(x, y.map(|(_, y)| y), out)?;
         let b = y.map_or(0.0, |(b, _)| b);
         // SAFETY: see above.
-        unsafe { self.each_chunk("combine", &ElementwiseArgs { a, b, ..args }) }
+        unsafe { self.each_chunk("combine", out.dtype(), &ElementwiseArgs { a, b, ..args }) }
     }
 
     unsafe fn add_row(&self, x: &Tensor, row: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let args = ElementwiseArgs { row: self.tensor(row)?, ..self.elementwise_args(x, None, out)? };
         // SAFETY: see above.
-        unsafe { self.each_chunk("add_row", &args) }
+        unsafe { self.each_chunk("add_row", out.dtype(), &args) }
     }
 
     unsafe fn add_assign(&self, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let args = self.elementwise_args(out, Some(x), out)?;
         // SAFETY: see above.
-        unsafe { self.each_chunk("combine", &ElementwiseArgs { a: 1.0, b: 1.0, ..args }) }
+        unsafe { self.each_chunk("combine", out.dtype(), &ElementwiseArgs { a: 1.0, b: 1.0, ..args }) }
     }
 
     unsafe fn scale_add(
@@ -154,14 +156,14 @@ impl ElementwiseKernels for CudaBackend {
         let args = self.elementwise_args(x, y, out)?;
         let factor = self.tensor(factor)?;
         // SAFETY: see above.
-        unsafe { self.each_chunk("combine", &ElementwiseArgs { a: offset, b: 1.0, factor, ..args }) }
+        unsafe { self.each_chunk("combine", out.dtype(), &ElementwiseArgs { a: offset, b: 1.0, factor, ..args }) }
     }
 
     unsafe fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let args = self.elementwise_args(x, None, out)?;
         let dropout = self.dropout_args(Some(mask))?;
         // SAFETY: see above.
-        unsafe { self.each_chunk("dropout", &ElementwiseArgs { dropout, ..args }) }
+        unsafe { self.each_chunk("dropout", out.dtype(), &ElementwiseArgs { dropout, ..args }) }
     }
 
     unsafe fn dropout_sparse(
@@ -181,6 +183,6 @@ impl ElementwiseKernels for CudaBackend {
         };
         let grid = blocks_for(u64::from(args.rows) * 32, THREADS)?;
         // SAFETY: see above.
-        unsafe { self.launch(&module(), "dropout_sparse", grid, &args) }
+        unsafe { self.launch(&module(out.dtype()), "dropout_sparse", grid, &args) }
     }
 }

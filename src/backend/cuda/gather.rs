@@ -1,11 +1,9 @@
 use bytemuck::{Pod, Zeroable};
 
-use super::{CudaBackend, blocks_for, runtime::DevicePtr, source::Module};
-use crate::backend::{BackendError, Indices, Tensor, kernels::GatherKernels};
+use super::{CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, runtime::DevicePtr, source::Module};
+use crate::backend::{BackendError, DType, Indices, Tensor, kernels::GatherKernels};
 
 const THREADS: u32 = 256;
-/// Numbers in 16 bytes.
-const CHUNK: usize = 4;
 
 /// `GatherArgs` of `cuda/gather.cu`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -20,12 +18,12 @@ struct GatherArgs {
     fill: f32,
 }
 
-fn module() -> Module {
-    Module::new("gather").define("THREADS", THREADS)
+fn module(dtype: DType) -> Module {
+    Module::new("gather").define("DTYPE", dtype_code(dtype)).define("THREADS", THREADS)
 }
 
 pub(super) fn modules() -> Vec<Module> {
-    vec![module()]
+    DTYPES.map(module).into()
 }
 
 impl CudaBackend {
@@ -45,11 +43,13 @@ impl CudaBackend {
             rows: self.indices(rows)?,
             count: rows.len() as u64,
             stride: out.stride() as u64,
-            chunks: out.cols().div_ceil(CHUNK) as u32,
+            chunks: out.cols().div_ceil(chunk_of(out.dtype())) as u32,
             fill,
         };
         // SAFETY: the caller's promise.
-        unsafe { self.launch(&module(), entry, blocks_for(args.count * u64::from(args.chunks), THREADS)?, &args) }
+        unsafe {
+            self.launch(&module(out.dtype()), entry, blocks_for(args.count * u64::from(args.chunks), THREADS)?, &args)
+        }
     }
 }
 

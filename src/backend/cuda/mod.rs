@@ -41,8 +41,9 @@ use runtime::{DevicePtr, Grid, Runtime};
 use source::Module;
 
 use super::{
-    Backend, BackendError, Buffer, DeviceInfo, DeviceKind, Indices, Memory, MemoryStats, ReadFuture, Recording, Replay,
-    Tensor,
+    Backend, BackendError, Buffer, DType, DeviceInfo, DeviceKind, Indices, Memory, MemoryStats, ReadFuture, Recording,
+    Replay, Tensor,
+    kernels::Family,
     pool::{Pool, Pooled},
 };
 use crate::plan::Capabilities;
@@ -276,6 +277,23 @@ pub fn compile_all(architecture: &str, mut each: impl FnMut(CompiledModule)) -> 
     })
 }
 
+/// `DTYPE` of `cuda/common.cuh`.
+fn dtype_code(dtype: DType) -> u32 {
+    match dtype {
+        DType::F32 => 0,
+        DType::F16 => 1,
+        DType::BF16 => 2,
+    }
+}
+
+/// Numbers in 16 bytes: `CHUNK` of `cuda/common.cuh`.
+const fn chunk_of(dtype: DType) -> usize {
+    4 * dtype.per_word()
+}
+
+/// Everything that features may be stored as.
+const DTYPES: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
 /// Blocks of `threads` threads for `work` threads.
 fn blocks_for(work: u64, threads: u32) -> Result<Grid, BackendError> {
     let blocks = work.div_ceil(u64::from(threads));
@@ -327,7 +345,16 @@ fn unavailable(error: cudarc::driver::DriverError) -> BackendError {
     }
 }
 
-impl Backend for CudaBackend {}
+impl Backend for CudaBackend {
+    fn takes(&self, family: Family, _dtype: DType, aligned: bool) -> bool {
+        // Single columns are scales and scores, few and narrow; dense products would round their 32-bit weights to halves.
+        aligned
+            && matches!(
+                family,
+                Family::Elementwise | Family::Gather | Family::Reduce | Family::Spmm | Family::Transformer
+            )
+    }
+}
 
 impl Memory for CudaBackend {
     fn info(&self) -> &DeviceInfo {

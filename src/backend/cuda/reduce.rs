@@ -1,14 +1,14 @@
 use bytemuck::{Pod, Zeroable};
 
-use super::{CudaBackend, blocks_for, graph::GraphArgs, runtime::DevicePtr, source::Module};
+use super::{
+    CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, graph::GraphArgs, runtime::DevicePtr, source::Module,
+};
 use crate::backend::{
-    BackendError, Direction, Tensor,
+    BackendError, DType, Direction, Tensor,
     kernels::{Ingredients, Reduce, ReduceCoefficients, ReduceGradient, ReduceKernels, Statistic},
     row_stride,
 };
 
-/// Numbers in 16 bytes.
-const CHUNK: usize = 4;
 const THREADS: u32 = 256;
 /// Edges in flight.
 const UNROLL: u32 = 4;
@@ -49,8 +49,9 @@ struct ReduceArgs {
 }
 
 /// What a kernel carries along the edges.
-fn module(parts: Ingredients, direct: bool) -> Module {
+fn module(dtype: DType, parts: Ingredients, direct: bool) -> Module {
     Module::new("reduce")
+        .define("DTYPE", dtype_code(dtype))
         .define("SUMS", parts.sums)
         .define("SQUARES", parts.squares)
         .define("MINIMUM", parts.minimum)
@@ -80,8 +81,12 @@ pub(super) fn modules() -> Vec<Module> {
         &[Softmax],
     ];
     let direct: [&[Statistic]; 3] = [&[Sum], &[Min], &[Max]];
-    let of = |set: &[Statistic], direct| module(Ingredients::of(set), direct);
-    sets.map(|set| of(set, false)).into_iter().chain(direct.map(|set| of(set, true))).collect()
+    let mut all = Vec::new();
+    for dtype in DTYPES {
+        all.extend(sets.map(|set| module(dtype, Ingredients::of(set), false)));
+        all.extend(direct.map(|set| module(dtype, Ingredients::of(set), true)));
+    }
+    all
 }
 
 fn codes(statistics: &[Statistic]) -> ([u32; 8], u32) {
@@ -93,13 +98,14 @@ fn codes(statistics: &[Statistic]) -> ([u32; 8], u32) {
 }
 
 impl ReduceArgs {
-    fn new(graph: GraphArgs, features: usize, statistics: &[Statistic]) -> Self {
-        let chunks = features.div_ceil(CHUNK);
+    fn new(graph: GraphArgs, dtype: DType, features: usize, statistics: &[Statistic]) -> Self {
+        let chunk = chunk_of(dtype);
+        let chunks = features.div_ceil(chunk);
         let panels = chunks.div_ceil(PANEL).max(1);
         let panel = chunks.div_ceil(panels).max(1) as u32;
         let tasks_per_block = THREADS / panel;
         let (statistics, num_statistics) = codes(statistics);
-        let aligned = features.is_multiple_of(CHUNK) || (num_statistics == 1 && features > 1);
+        let aligned = features.is_multiple_of(chunk) || (num_statistics == 1 && features > 1);
         Self {
             graph,
             statistics,
@@ -130,7 +136,7 @@ impl ReduceArgs {
 impl CudaBackend {
     /// Room for `fields` numbers a feature of every segment.
     fn segment_states(&self, like: &Tensor, args: &ReduceArgs, fields: usize) -> Result<Option<Tensor>, BackendError> {
-        let cols = fields * args.chunks as usize * CHUNK;
+        let cols = fields * args.chunks as usize * chunk_of(like.dtype());
         match args.graph.num_segments as usize {
             0 => Ok(None),
             n => Tensor::uninit(like.device(), n, cols, "statistics of edge segments").map(Some),
@@ -156,14 +162,14 @@ impl ReduceKernels for CudaBackend {
             x_stride: args.x.stride() as u64,
             out_stride: args.out.stride() as u64,
             kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
-            ..ReduceArgs::new(graph, args.x.cols(), args.statistics)
+            ..ReduceArgs::new(graph, args.x.dtype(), args.x.cols(), args.statistics)
         };
         if kernel.chunks == 0 {
             return Ok(());
         }
         let partials = self.segment_states(args.x, &kernel, fields(parts))?;
         kernel.partials = self.maybe_tensor(partials.as_ref())?;
-        let module = module(parts, false);
+        let module = module(args.x.dtype(), parts, false);
         // SAFETY: the shapes fit, which is the caller's promise, and the graph was validated when it was made.
         unsafe {
             self.launch(&module, "reduce_forward", blocks_for(kernel.work(), THREADS)?, &kernel)?;
@@ -183,11 +189,18 @@ impl ReduceKernels for CudaBackend {
             out_stride: args.g.stride() as u64,
             kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
             coefficient_stride: args.coefficients.stride() as u64,
-            ..ReduceArgs::new(graph, features, args.statistics)
+            ..ReduceArgs::new(graph, args.g.dtype(), features, args.statistics)
         };
         let work = u64::from(kernel.graph.rows) * u64::from(kernel.chunks);
         // SAFETY: the shapes fit, which is the caller's promise.
-        unsafe { self.launch(&module(parts, false), "reduce_coefficients", blocks_for(work, THREADS)?, &kernel) }
+        unsafe {
+            self.launch(
+                &module(args.g.dtype(), parts, false),
+                "reduce_coefficients",
+                blocks_for(work, THREADS)?,
+                &kernel,
+            )
+        }
     }
 
     unsafe fn reduce_grad(&self, args: &ReduceGradient<'_>) -> Result<(), BackendError> {
@@ -207,14 +220,14 @@ impl ReduceKernels for CudaBackend {
             kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
             coefficient_stride: args.coefficients.stride() as u64,
             slope_stride: args.slope.map_or(0, Tensor::stride) as u64,
-            ..ReduceArgs::new(graph, args.grad_x.cols(), args.statistics)
+            ..ReduceArgs::new(graph, args.grad_x.dtype(), args.grad_x.cols(), args.statistics)
         };
         if kernel.chunks == 0 {
             return Ok(());
         }
         let partials = self.segment_states(args.grad_x, &kernel, 2)?;
         kernel.partials = self.maybe_tensor(partials.as_ref())?;
-        let module = module(parts, Ingredients::are_direct(args.statistics));
+        let module = module(args.grad_x.dtype(), parts, Ingredients::are_direct(args.statistics));
         // SAFETY: the shapes fit, which is the caller's promise, and the graph was validated when it was made.
         unsafe {
             self.launch(&module, "reduce_backward", blocks_for(kernel.work(), THREADS)?, &kernel)?;

@@ -1,16 +1,16 @@
 use bytemuck::{Pod, Zeroable};
 
-use super::{CudaBackend, blocks_for, graph::GraphArgs, runtime::DevicePtr, source::Module};
+use super::{
+    CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, graph::GraphArgs, runtime::DevicePtr, source::Module,
+};
 use crate::{
     backend::{
-        BackendError, Tensor,
+        BackendError, DType, Tensor,
         kernels::{Spmm, SpmmKernels},
     },
     plan::Mapping,
 };
 
-/// Numbers in 16 bytes.
-const CHUNK: usize = 4;
 const THREADS: u32 = 256;
 /// Edges in flight.
 const UNROLL: u32 = 4;
@@ -39,14 +39,15 @@ struct SpmmArgs {
 impl SpmmKernels for CudaBackend {
     unsafe fn spmm(&self, args: &Spmm<'_>) -> Result<(), BackendError> {
         let graph = self.graph(args.graph, args.direction, args.plan.segment)?;
-        let chunks = args.x.cols().div_ceil(CHUNK);
+        let chunk = chunk_of(args.x.dtype());
+        let chunks = args.x.cols().div_ceil(chunk);
         if chunks == 0 || graph.rows == 0 {
             return Ok(());
         }
         let device = args.graph.device();
         let partials = match graph.num_segments {
             0 => None,
-            n => Some(Tensor::uninit(device, n as usize, chunks * CHUNK, "sums of edge segments")?),
+            n => Some(Tensor::uninit(device, n as usize, chunks * chunk, "sums of edge segments")?),
         };
         let panels = chunks.div_ceil(PANEL);
         let panel = chunks.div_ceil(panels) as u32;
@@ -69,6 +70,7 @@ impl SpmmKernels for CudaBackend {
         };
         let lanes = args.plan.lanes.clamp(1, 32);
         let module = module(
+            args.x.dtype(),
             args.weight.is_some(),
             args.column_scale.is_some(),
             args.x.cols() == 1,
@@ -96,8 +98,9 @@ impl SpmmKernels for CudaBackend {
 }
 
 /// `lanes` threads share a task where there are several, else they lie across its features.
-fn module(weighted: bool, column_scale: bool, single: bool, lanes: u32) -> Module {
+fn module(dtype: DType, weighted: bool, column_scale: bool, single: bool, lanes: u32) -> Module {
     Module::new("spmm")
+        .define("DTYPE", dtype_code(dtype))
         .define("WEIGHTED", weighted)
         .define("COLUMN_SCALE", column_scale)
         .define("SINGLE", single)
@@ -109,9 +112,14 @@ fn module(weighted: bool, column_scale: bool, single: bool, lanes: u32) -> Modul
 /// Every module that a sum may ask for.
 pub(super) fn modules() -> Vec<Module> {
     let mut all = Vec::new();
-    for bits in 0..8 {
-        let (weighted, column_scale, single) = (bits & 1 == 1, bits & 2 == 2, bits & 4 == 4);
-        all.extend([1, 2, 4, 8, 16, 32].map(|lanes| module(weighted, column_scale, single, lanes)));
+    for dtype in DTYPES {
+        for bits in 0..8 {
+            let (weighted, column_scale, single) = (bits & 1 == 1, bits & 2 == 2, bits & 4 == 4);
+            // Single columns are widened.
+            if !(single && dtype.is_half()) {
+                all.extend([1, 2, 4, 8, 16, 32].map(|lanes| module(dtype, weighted, column_scale, single, lanes)));
+            }
+        }
     }
     all
 }

@@ -1,15 +1,16 @@
 use bytemuck::{Pod, Zeroable};
 
-use super::{CudaBackend, blocks_for, elementwise::DropoutArgs, graph::GraphArgs, runtime::DevicePtr, source::Module};
+use super::{
+    CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, elementwise::DropoutArgs, graph::GraphArgs,
+    runtime::DevicePtr, source::Module,
+};
 use crate::backend::{
-    BackendError, Direction, Tensor,
+    BackendError, DType, Direction, Tensor,
     kernels::{Attention, TransformerBackward, TransformerForward, TransformerKernels},
 };
 
 const THREADS: u32 = 256;
 const WARP: usize = 32;
-/// Numbers in 16 bytes.
-const CHUNK: usize = 4;
 /// Chunks of a head that one lane holds at most.
 const MAX_CHUNKS: usize = 4;
 
@@ -55,6 +56,7 @@ struct TransformerArgs {
 /// How heads lie over lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
+    dtype: DType,
     /// Whether chunks are read with care: attributes, or heads that do not start at multiples of 16 bytes.
     general: bool,
     /// Whether a head is done part by part.
@@ -74,9 +76,10 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(heads: usize, channels: usize, attributes: usize) -> Self {
-        let node_chunks = channels.div_ceil(CHUNK);
-        let head_chunks = node_chunks + attributes.div_ceil(CHUNK);
+    fn new(dtype: DType, heads: usize, channels: usize, attributes: usize) -> Self {
+        let chunk = chunk_of(dtype);
+        let node_chunks = channels.div_ceil(chunk);
+        let head_chunks = node_chunks + attributes.div_ceil(chunk);
         let head_lanes = head_chunks.next_power_of_two().min(WARP);
         let fitting = head_chunks.div_ceil(WARP).next_power_of_two();
         let wide = fitting > MAX_CHUNKS;
@@ -87,7 +90,8 @@ impl Layout {
         let lanes = candidates.min_by_key(|&lanes| passes_of(lanes) * lanes).unwrap_or(WARP);
         let parts = if wide { head_chunks.div_ceil(WARP * MAX_CHUNKS) } else { 1 };
         Self {
-            general: wide || attributes > 0 || !channels.is_multiple_of(CHUNK),
+            dtype,
+            general: wide || attributes > 0 || !channels.is_multiple_of(chunk),
             wide,
             node_chunks,
             head_chunks,
@@ -107,6 +111,7 @@ impl Layout {
             (_, true) => 1,
         };
         Module::new("transformer")
+            .define("DTYPE", dtype_code(self.dtype))
             .define("SOURCE", by_source)
             .define("GENERAL", self.general)
             .define("WIDE", self.wide)
@@ -120,13 +125,15 @@ impl Layout {
 /// Every module that attention may ask for.
 pub(super) fn modules() -> Vec<Module> {
     let mut all = Vec::new();
-    for attributes in [0, 1] {
-        for chunks in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
-            let layout = Layout::new(1, CHUNK * (chunks - attributes), attributes);
-            for by_source in [false, true] {
-                let module = layout.module(by_source);
-                if !all.contains(&module) {
-                    all.push(module);
+    for dtype in DTYPES {
+        for attributes in [0, 1] {
+            for chunks in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
+                let layout = Layout::new(dtype, 1, chunk_of(dtype) * (chunks - attributes), attributes);
+                for by_source in [false, true] {
+                    let module = layout.module(by_source);
+                    if !all.contains(&module) {
+                        all.push(module);
+                    }
                 }
             }
         }
@@ -149,7 +156,7 @@ impl CudaBackend {
         }
         let (heads, channels, attributes) = (input.heads, input.channels(), input.attributes());
         let bytes = |tensor: &Tensor| {
-            let bytes = tensor.stride() as u64 * 4;
+            let bytes = tensor.stride() as u64 * 4 / tensor.dtype().per_word() as u64;
             u32::try_from(bytes).map_err(|_| BackendError::TooLarge {
                 what: "a row of queries, keys or attributes".into(),
                 requested: bytes,
@@ -159,9 +166,10 @@ impl CudaBackend {
         };
         // Rows start at multiples of 16 bytes unless they are a single number.
         let one_head = heads == 1 && input.k.cols() > 1;
-        let whole = channels.is_multiple_of(CHUNK);
+        let chunk = chunk_of(layout.dtype);
+        let whole = channels.is_multiple_of(chunk);
         let wide_aligned =
-            if attributes == 0 { whole || one_head } else { whole && (attributes.is_multiple_of(CHUNK) || heads == 1) };
+            if attributes == 0 { whole || one_head } else { whole && (attributes.is_multiple_of(chunk) || heads == 1) };
         Ok(TransformerArgs {
             graph,
             q: self.tensor(input.q)?,
@@ -193,7 +201,7 @@ impl CudaBackend {
         layout: &Layout,
         graph: &GraphArgs,
     ) -> Result<Option<Tensor>, BackendError> {
-        let columns = input.heads * layout.head_chunks * CHUNK;
+        let columns = input.heads * layout.head_chunks * chunk_of(layout.dtype);
         (graph.num_segments > 0)
             .then(|| Tensor::uninit_on(input.k, graph.num_segments as usize, columns, "sums of edge segments"))
             .transpose()
@@ -230,7 +238,7 @@ impl CudaBackend {
 impl TransformerKernels for CudaBackend {
     unsafe fn transformer(&self, args: &TransformerForward<'_>) -> Result<(), BackendError> {
         let input = &args.input;
-        let layout = Layout::new(input.heads, input.channels(), input.attributes());
+        let layout = Layout::new(input.k.dtype(), input.heads, input.channels(), input.attributes());
         let common = self.transformer_args(input, &layout, Direction::Forward, args.plan.segment)?;
         let partials = self.segment_sums(input, &layout, &common.graph)?;
         let pairs = common.graph.num_segments as usize * input.heads;
@@ -256,7 +264,7 @@ impl TransformerKernels for CudaBackend {
 
     unsafe fn transformer_grad(&self, args: &TransformerBackward<'_>) -> Result<(), BackendError> {
         let input = &args.input;
-        let layout = Layout::new(input.heads, input.channels(), input.attributes());
+        let layout = Layout::new(input.k.dtype(), input.heads, input.channels(), input.attributes());
         let numbers = Tensor::uninit_on(input.k, 2 * args.g.rows() * input.heads, 1, "numbers of destinations")?;
         let with_gradients = |common: TransformerArgs| -> Result<_, BackendError> {
             Ok(TransformerArgs {
@@ -325,7 +333,7 @@ mod tests {
             (2, 1000, 0, 32, 4, 32, 4),
             (1, 516, 0, 32, 4, 32, 2),
         ] {
-            let layout = Layout::new(heads, channels, attributes);
+            let layout = Layout::new(DType::F32, heads, channels, attributes);
             let got = (layout.head_lanes, layout.chunks, layout.lanes, layout.passes);
             let what = format!("{heads} heads, {channels} channels, {attributes} attributes");
             assert_eq!(got, (head_lanes, chunks, lanes, passes), "{what}");
