@@ -56,6 +56,7 @@
 #endif
 #write out: array<f32>
 #include lanes
+alias Sum = f32;
 #endif
 #ifdef ROWS_GRAD
 #param rows: u32
@@ -72,6 +73,7 @@
 #write scaled: array<f32>
 #endif
 #include lanes
+alias Sum = f32;
 #endif
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -126,12 +128,12 @@ fn main(
     for (var c = lane; c < p.cols; c += LANES) {
         sum += x[first + c];
     }
-    let mean = sum_over_lanes(sum, thread) / f32(p.cols);
+    let mean = sum_over_lanes(sum, thread, LANES) / f32(p.cols);
     var square = 0.0;
     for (var c = lane; c < p.cols; c += LANES) {
         square += (x[first + c] - mean) * (x[first + c] - mean);
     }
-    let scale = 1.0 / sqrt(sum_over_lanes(square, thread) / f32(p.cols) + p.epsilon);
+    let scale = 1.0 / sqrt(sum_over_lanes(square, thread, LANES) / f32(p.cols) + p.epsilon);
     if task >= p.rows {
         return;
     }
@@ -152,12 +154,12 @@ fn main(
     for (var c = lane; c < p.cols; c += LANES) {
         sum += x[first + c];
     }
-    let mean = sum_over_lanes(sum, thread) / f32(p.cols);
+    let mean = sum_over_lanes(sum, thread, LANES) / f32(p.cols);
     var square = 0.0;
     for (var c = lane; c < p.cols; c += LANES) {
         square += (x[first + c] - mean) * (x[first + c] - mean);
     }
-    let scale = 1.0 / sqrt(sum_over_lanes(square, thread) / f32(p.cols) + p.epsilon);
+    let scale = 1.0 / sqrt(sum_over_lanes(square, thread, LANES) / f32(p.cols) + p.epsilon);
     var v_sum = 0.0;
     var product_sum = 0.0;
     for (var c = lane; c < p.cols; c += LANES) {
@@ -168,8 +170,8 @@ fn main(
         v_sum += v;
         product_sum += v * (x[first + c] - mean) * scale;
     }
-    let v_mean = sum_over_lanes(v_sum, thread) / f32(p.cols);
-    let product_mean = sum_over_lanes(product_sum, thread) / f32(p.cols);
+    let v_mean = sum_over_lanes(v_sum, thread, LANES) / f32(p.cols);
+    let product_mean = sum_over_lanes(product_sum, thread, LANES) / f32(p.cols);
     if task >= p.rows {
         return;
     }

@@ -75,11 +75,58 @@ pub trait Memory: fmt::Debug + Send + Sync + 'static {
     /// What the driver has reported since the last call.
     fn flush(&self) -> Result<(), BackendError>;
 
+    /// Starts to record what is enqueued, instead of running it; `false` where the device cannot, and everything goes on as before.
+    /// Copies to and from the device are errors until the end. One thread records, and no other may use the device meanwhile.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn begin_recording(&self) -> Result<bool, BackendError> {
+        Ok(false)
+    }
+
+    /// Ends what [`Memory::begin_recording`] began. The recording keeps the memory that the commands use and nobody holds any more.
+    ///
+    /// # Errors
+    /// What the device reports; nothing is recorded then.
+    fn end_recording(&self) -> Result<Recording, BackendError> {
+        Err(BackendError::Driver(format!("{} devices do not record", self.info().backend)))
+    }
+
     /// How much memory is in use.
     fn memory(&self) -> MemoryStats;
 
     /// Lets [`MemoryStats::peak`] count from now on.
     fn reset_peak(&self);
+}
+
+/// Commands that were recorded, to be enqueued again as often as is wanted.
+///
+/// Tensors that were alive when the recording ended hold the results of the last replay, as long as they are kept.
+#[derive(Debug)]
+pub struct Recording(Box<dyn Replay>);
+
+/// What a backend keeps for a [`Recording`].
+pub trait Replay: fmt::Debug + Send + Sync {
+    /// Enqueues the commands.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn replay(&self) -> Result<(), BackendError>;
+}
+
+impl Recording {
+    /// Wraps what a backend keeps.
+    pub fn new(commands: impl Replay + 'static) -> Self {
+        Self(Box::new(commands))
+    }
+
+    /// Enqueues the commands.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn replay(&self) -> Result<(), BackendError> {
+        self.0.replay()
+    }
 }
 
 /// The kind of a device, in the order in which an automatic choice prefers them.
@@ -200,6 +247,22 @@ impl Device {
             }
         }
         Self::cpu()
+    }
+
+    /// See [`Memory::begin_recording`].
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn begin_recording(&self) -> Result<bool, BackendError> {
+        self.0.begin_recording()
+    }
+
+    /// See [`Memory::end_recording`].
+    ///
+    /// # Errors
+    /// What the device reports; nothing is recorded then.
+    pub fn end_recording(&self) -> Result<Recording, BackendError> {
+        self.0.end_recording()
     }
 
     /// The implementation.

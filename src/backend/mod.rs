@@ -20,7 +20,7 @@ mod tensor;
 #[cfg(feature = "wgpu")]
 pub mod wgpu;
 
-pub use device::{Backend, Buffer, Device, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture};
+pub use device::{Backend, Buffer, Device, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture, Recording, Replay};
 pub use dtype::DType;
 pub use error::BackendError;
 pub use graph::{DegreeFunction, DeviceGraph, Direction, LoopedGraph};

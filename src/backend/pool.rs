@@ -64,6 +64,20 @@ impl<T> Pool<T> {
         });
     }
 
+    /// Takes out everything that is kept for reuse: it counts as in use until it is dropped.
+    #[cfg(feature = "cuda")]
+    pub(super) fn take_free(self: &Arc<Self>) -> Vec<Pooled<T>> {
+        self.with(|s| {
+            let free = std::mem::take(&mut s.free);
+            let items = free.into_iter().flat_map(|(bytes, items)| items.into_iter().map(move |item| (bytes, item)));
+            let taken: Vec<_> =
+                items.map(|(bytes, item)| Pooled { item: Some(item), bytes, home: Arc::downgrade(self) }).collect();
+            s.stats.in_use += taken.iter().map(|t| t.bytes).sum::<u64>();
+            s.stats.peak = s.stats.peak.max(s.stats.in_use);
+            taken
+        })
+    }
+
     /// Lets the peak count from now on.
     pub(super) fn reset_peak(&self) {
         self.with(|s| s.stats.peak = s.stats.in_use);

@@ -3,10 +3,14 @@
 use std::{
     collections::HashMap,
     ffi::CString,
-    sync::{Arc, Mutex, PoisonError},
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaGraph, CudaStream, DriverError, result, sys};
 
 use super::{
     blas::Blas,
@@ -14,7 +18,7 @@ use super::{
     runtime::{DevicePtr, Grid, Product, Runtime},
     source::Module,
 };
-use crate::backend::BackendError;
+use crate::backend::{BackendError, Replay};
 
 /// A stream, and what was loaded for it.
 #[derive(Debug)]
@@ -25,6 +29,7 @@ pub(super) struct Driver {
     modules: Mutex<HashMap<Module, Loaded>>,
     blas: Mutex<Option<Blas>>,
     tf32: bool,
+    recording: AtomicBool,
 }
 
 /// A module in the context, and the kernels that were asked for.
@@ -50,11 +55,16 @@ impl Driver {
             modules: Mutex::new(HashMap::new()),
             blas: Mutex::new(None),
             tf32,
+            recording: AtomicBool::new(false),
         }
     }
 
-    pub(super) fn stream(&self) -> &Arc<CudaStream> {
-        &self.stream
+    /// A copy would be recorded with the host's memory, which is gone when it is replayed.
+    fn not_while_recording(&self, what: &str) -> Result<(), BackendError> {
+        if self.recording.load(Ordering::Relaxed) {
+            return Err(BackendError::Driver(format!("{what} cannot be recorded: copy before or after")));
+        }
+        Ok(())
     }
 
     fn bind(&self) -> Result<(), BackendError> {
@@ -122,12 +132,14 @@ impl Runtime for Driver {
         if words.is_empty() {
             return Ok(());
         }
+        self.not_while_recording("a copy to the device")?;
         self.bind()?;
         // SAFETY: the buffer has room, the caller has checked. Pageable memory is copied before the call returns.
         unsafe { result::memcpy_htod_async(to, words, self.stream.cu_stream()) }.map_err(failed)
     }
 
     fn download(&self, from: DevicePtr, words: &mut [u32]) -> Result<(), BackendError> {
+        self.not_while_recording("a copy from the device")?;
         self.bind()?;
         if !words.is_empty() {
             // SAFETY: the buffer has as many words, and the stream is waited for.
@@ -186,9 +198,36 @@ impl Runtime for Driver {
         unsafe { blas.product(product, self.stream.cu_stream()) }
     }
 
-    fn synchronize(&self) -> Result<(), BackendError> {
-        self.bind()?;
-        self.stream.synchronize().map_err(failed)
+    fn begin_recording(&self) -> Result<bool, BackendError> {
+        // Relaxed: kernels that are still to be compiled may be loaded, and memory taken, while launches are recorded.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        self.stream.begin_capture(mode).map_err(failed)?;
+        self.recording.store(true, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    fn end_recording(&self) -> Result<Box<dyn Replay>, BackendError> {
+        self.recording.store(false, Ordering::Relaxed);
+        let flags = sys::CUgraphInstantiate_flags(0);
+        match self.stream.end_capture(flags).map_err(failed)? {
+            Some(graph) => Ok(Box::new(Graph(Mutex::new(Raw(graph))))),
+            None => Err(BackendError::Driver("the recording was broken off".into())),
+        }
+    }
+}
+
+/// Launches that the driver has recorded.
+struct Graph(Mutex<Raw<CudaGraph>>);
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Graph")
+    }
+}
+
+impl Replay for Graph {
+    fn replay(&self) -> Result<(), BackendError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.launch().map_err(failed)
     }
 }
 

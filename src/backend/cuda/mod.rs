@@ -41,7 +41,8 @@ use runtime::{DevicePtr, Grid, Runtime};
 use source::Module;
 
 use super::{
-    Backend, BackendError, Buffer, DeviceInfo, DeviceKind, Indices, Memory, MemoryStats, ReadFuture, Tensor,
+    Backend, BackendError, Buffer, DeviceInfo, DeviceKind, Indices, Memory, MemoryStats, ReadFuture, Recording, Replay,
+    Tensor,
     pool::{Pool, Pooled},
 };
 use crate::plan::Capabilities;
@@ -78,6 +79,19 @@ struct DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         self.runtime.free(self.at);
+    }
+}
+
+/// Recorded launches, and the memory that they use.
+#[derive(Debug)]
+struct RecordedStep {
+    commands: Box<dyn Replay>,
+    _memory: Vec<Pooled<DeviceMemory>>,
+}
+
+impl Replay for RecordedStep {
+    fn replay(&self) -> Result<(), BackendError> {
+        self.commands.replay()
     }
 }
 
@@ -366,6 +380,16 @@ impl Memory for CudaBackend {
     fn flush(&self) -> Result<(), BackendError> {
         // Launches are with the driver already.
         Ok(())
+    }
+
+    fn begin_recording(&self) -> Result<bool, BackendError> {
+        self.runtime.begin_recording()
+    }
+
+    fn end_recording(&self) -> Result<Recording, BackendError> {
+        let commands = self.runtime.end_recording()?;
+        // The commands name memory that went back to the pool meanwhile: it must not be handed out to others.
+        Ok(Recording::new(RecordedStep { commands, _memory: self.pool.take_free() }))
     }
 
     fn memory(&self) -> MemoryStats {

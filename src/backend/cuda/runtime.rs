@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::source::Module;
-use crate::backend::BackendError;
+use crate::backend::{BackendError, Replay};
 
 /// An address in device memory; 0 where there is none.
 pub(super) type DevicePtr = u64;
@@ -71,11 +71,21 @@ pub(super) trait Runtime: fmt::Debug + Send + Sync {
     /// What the library reports.
     unsafe fn product(&self, product: &Product) -> Result<(), BackendError>;
 
-    /// Waits until everything enqueued is done.
+    /// Starts to record launches; `false` where that cannot be.
     ///
     /// # Errors
-    /// What went wrong since the last call.
-    fn synchronize(&self) -> Result<(), BackendError>;
+    /// What the driver reports.
+    fn begin_recording(&self) -> Result<bool, BackendError> {
+        Ok(false)
+    }
+
+    /// Ends a recording.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn end_recording(&self) -> Result<Box<dyn Replay>, BackendError> {
+        Err(BackendError::Driver("nothing is being recorded".into()))
+    }
 }
 
 /// A type of numbers in memory.
