@@ -17,9 +17,12 @@ typedef unsigned short u16;
 #ifndef HOPWISE_EMULATION
 // A kernel takes one struct, which it sees as `p`.
 #define KERNEL(name, Args, threads) extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args p)
+// The same where `blocks` blocks are to fit a multiprocessor. The compiler then takes the registers that those leave; else it saves
+// some, and to that end waits for one load before it issues the next.
+#define KERNEL_OF_BLOCKS(name, Args, threads, blocks) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args p)
 // The same with so few registers that multiprocessors are full.
-#define FULL_KERNEL(name, Args, threads) \
-    extern "C" __global__ void __launch_bounds__(threads, 2048 / (threads)) name(const __grid_constant__ Args p)
+#define FULL_KERNEL(name, Args, threads) KERNEL_OF_BLOCKS(name, Args, threads, 2048 / (threads))
 #define DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
 
 __device__ __forceinline__ float half_to_float(u16 bits) {
@@ -69,6 +72,7 @@ __device__ __forceinline__ float exp2_fast(float value) {
     return result;
 }
 #else
+#define KERNEL_OF_BLOCKS(name, Args, threads, blocks) KERNEL(name, Args, threads)
 #define FULL_KERNEL KERNEL
 
 static inline float smaller(float a, float b) {
@@ -225,13 +229,16 @@ __device__ __forceinline__ void add_scaled(Chunk& sum, float factor, const Chunk
     }
 }
 
-__device__ __forceinline__ float dot(const Chunk& a, const Chunk& b) {
-    float sum = 0.0f;
+__device__ __forceinline__ float add_dot(float sum, const Chunk& a, const Chunk& b) {
 #pragma unroll
     for (int c = 0; c < CHUNK; c++) {
         sum = fmaf(a.v[c], b.v[c], sum);
     }
     return sum;
+}
+
+__device__ __forceinline__ float dot(const Chunk& a, const Chunk& b) {
+    return add_dot(0.0f, a, b);
 }
 
 // The sum over `lanes` neighbouring lanes, a power of two, the same for each of them.

@@ -95,7 +95,7 @@ KERNEL(sddmm, SddmmArgs, THREADS) {
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    sums[u] += dot(a[r], b[u][r]);
+                    sums[u] = add_dot(sums[u], a[r], b[u][r]);
                 }
             }
         }

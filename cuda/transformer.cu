@@ -18,7 +18,8 @@
 // as often as there are passes. Sources: "Masked Label Prediction" (Shi et al., IJCAI 2021); softmax kept per node after "On Efficient
 // Scaling of GNNs via IO-Aware Layers Implementations" (ICML 2026) and "Online normalizer calculation for softmax" (Milakov, Gimelshein, 2018).
 //
-// GENERAL: 1 if there are attributes or heads do not start at multiples of 16 bytes; WIDE; THREADS, LANES, CHUNKS, UNROLL.
+// SOURCE: 1 for the pass by source, 0 for the others. GENERAL: 1 if there are attributes or heads do not start at multiples of 16
+// bytes. WIDE: see above. THREADS of a block; LANES, CHUNKS, UNROLL.
 #include "attention.cuh"
 
 struct TransformerArgs {
@@ -58,6 +59,14 @@ struct TransformerArgs {
 };
 
 #define SHARES Shares<UNROLL, LANES>
+// Blocks that share a multiprocessor: as many as leave room for all rows in flight.
+#if SOURCE && CHUNKS == 4 && GENERAL && !WIDE
+#define BLOCKS 1
+#elif GENERAL || CHUNKS > 1 || DTYPE != 0 || (SOURCE && LANES < 4)
+#define BLOCKS 2
+#else
+#define BLOCKS 3
+#endif
 // Chunks that a task's lanes hold of a head.
 #define PART_CHUNKS (LANES * CHUNKS)
 
@@ -196,15 +205,26 @@ __device__ __forceinline__ Work find_work(const TransformerArgs& p) {
     return work;
 }
 
-// Whether a gathered chunk is read: as said above, with one chunk a lane it always is.
-__device__ __forceinline__ Slot gathered(const Slot& slot) {
-    Slot copy = slot;
-#if !GENERAL
-    if (CHUNKS == 1) {
-        copy.count = CHUNK;
-    }
+// A matrix whose rows are gathered, from the lane's first chunk on: an address is then one multiplication and addition.
+__device__ __forceinline__ const feature* from_lane(const feature* matrix, u32 first) {
+    return GENERAL ? matrix : matrix + first;
+}
+
+// The lane's chunk `r` of a row gathered from what `from_lane` gave. With one chunk a lane all lanes read, as said above.
+__device__ __forceinline__ Chunk gather_message(const TransformerArgs& p, const Work& work, const feature* from, u32 row, u32 position, int r) {
+#if GENERAL
+    return load_message(p, from, row, position, work.slots[r]);
+#else
+    return load_slot(row_of(from, row, p.node_bytes) + r * LANES * CHUNK, CHUNKS == 1 ? CHUNK : work.slots[r].count, true);
 #endif
-    return copy;
+}
+
+__device__ __forceinline__ Chunk gather_wide(const TransformerArgs& p, const Work& work, const feature* from, u32 row, int r) {
+#if GENERAL
+    return load_wide(p, from, row, work.slots[r]);
+#else
+    return load_slot(row_of(from, row, p.wide_bytes) + r * LANES * CHUNK, CHUNKS == 1 ? CHUNK : work.slots[r].count, true);
+#endif
 }
 
 // Columns of the edges in flight, and where they stand in edge order.
@@ -259,9 +279,39 @@ __device__ __forceinline__ u64 partial_at(const TransformerArgs& p, u32 segment,
     return (((u64)segment * p.heads + head) * p.head_chunks + chunk) * CHUNK;
 }
 
-KERNEL(transformer_forward, TransformerArgs, THREADS) {
+// A thread a chunk of a head of a heavy row: what a chunk belongs to.
+struct HeavyChunk {
+    const u32* heavy;
+    u32 head;
+    u32 chunk;
+};
+
+__device__ __forceinline__ bool find_heavy(const TransformerArgs& p, HeavyChunk& found) {
+    const u64 index = (u64)blockIdx.x * THREADS + threadIdx.x;
+    const u64 in_row = (u64)p.heads * p.head_chunks;
+    const u64 row = index / in_row;
+    const u32 place = (u32)(index - row * in_row);
+    found.heavy = p.graph.heavy + 4 * row;
+    found.head = place / p.head_chunks;
+    found.chunk = place - found.head * p.head_chunks;
+    return row < p.graph.num_heavy;
+}
+
+__device__ __forceinline__ Chunk sum_of_segments(const TransformerArgs& p, const float* partials, const HeavyChunk& at) {
+    Chunk sum = chunk_of(0.0f);
+    for (u32 s = at.heavy[1]; s < at.heavy[2]; s++) {
+        add(sum, load_floats(partials + partial_at(p, s, at.head, at.chunk)));
+    }
+    return sum;
+}
+
+#if !SOURCE
+
+KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, BLOCKS) {
     const Work work = find_work(p);
     const Task& task = work.task;
+    const feature* k = from_lane(p.k, work.slots[0].node);
+    const feature* v = from_lane(p.v, work.slots[0].node);
     const float log2_factor = p.factor * LOG2_E;
     Chunk query[CHUNKS];
     Chunk sum[CHUNKS];
@@ -290,7 +340,7 @@ KERNEL(transformer_forward, TransformerArgs, THREADS) {
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    keys[u][r] = load_message(p, p.k, edges.columns[u], edges.positions[u], gathered(work.slots[r]));
+                    keys[u][r] = gather_message(p, work, k, edges.columns[u], edges.positions[u], r);
                 }
             }
 #endif
@@ -298,7 +348,7 @@ KERNEL(transformer_forward, TransformerArgs, THREADS) {
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    values[u][r] = load_message(p, p.v, edges.columns[u], edges.positions[u], gathered(work.slots[r]));
+                    values[u][r] = gather_message(p, work, v, edges.columns[u], edges.positions[u], r);
                 }
             }
             edges = find_edges(p, work, step + UNROLL);
@@ -307,7 +357,7 @@ KERNEL(transformer_forward, TransformerArgs, THREADS) {
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    scores[u] += dot(query[r], keys[u][r]);
+                    scores[u] = add_dot(scores[u], query[r], keys[u][r]);
                 }
             }
 #endif
@@ -376,24 +426,6 @@ KERNEL(transformer_forward, TransformerArgs, THREADS) {
     }
 }
 
-// A thread a chunk of a head of a heavy row: what a chunk belongs to.
-struct HeavyChunk {
-    const u32* heavy;
-    u32 head;
-    u32 chunk;
-};
-
-__device__ __forceinline__ bool find_heavy(const TransformerArgs& p, HeavyChunk& found) {
-    const u64 index = (u64)blockIdx.x * THREADS + threadIdx.x;
-    const u64 in_row = (u64)p.heads * p.head_chunks;
-    const u64 row = index / in_row;
-    const u32 place = (u32)(index - row * in_row);
-    found.heavy = p.graph.heavy + 4 * row;
-    found.head = place / p.head_chunks;
-    found.chunk = place - found.head * p.head_chunks;
-    return row < p.graph.num_heavy;
-}
-
 // Segments merge by their softmaxes.
 KERNEL(transformer_merge, TransformerArgs, THREADS) {
     HeavyChunk at;
@@ -453,9 +485,11 @@ __device__ __forceinline__ void add_attributes(
 }
 
 // grad_q_i = sum over the edges into i of d K / sqrt(channels), d = a (m <g_i, V> - <g_i, out_i>); attributes' gradients as they go by.
-KERNEL(transformer_by_destination, TransformerArgs, THREADS) {
+KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
     const Work work = find_work(p);
     const Task& task = work.task;
+    const feature* k = from_lane(p.k, work.slots[0].node);
+    const feature* v = from_lane(p.v, work.slots[0].node);
     const float log2_factor = p.factor * LOG2_E;
     Chunk query[CHUNKS];
     Chunk g[CHUNKS];
@@ -502,7 +536,7 @@ KERNEL(transformer_by_destination, TransformerArgs, THREADS) {
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    keys[u][r] = load_message(p, p.k, edges.columns[u], edges.positions[u], gathered(work.slots[r]));
+                    keys[u][r] = gather_message(p, work, k, edges.columns[u], edges.positions[u], r);
                 }
             }
 #if !WIDE
@@ -511,7 +545,7 @@ KERNEL(transformer_by_destination, TransformerArgs, THREADS) {
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    values[u][r] = load_message(p, p.v, edges.columns[u], edges.positions[u], gathered(work.slots[r]));
+                    values[u][r] = gather_message(p, work, v, edges.columns[u], edges.positions[u], r);
                 }
             }
 #endif
@@ -521,8 +555,8 @@ KERNEL(transformer_by_destination, TransformerArgs, THREADS) {
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    scores[u] += dot(query[r], keys[u][r]);
-                    along[u] += dot(g[r], values[u][r]);
+                    scores[u] = add_dot(scores[u], query[r], keys[u][r]);
+                    along[u] = add_dot(along[u], g[r], values[u][r]);
                 }
             }
 #endif
@@ -576,10 +610,24 @@ KERNEL(transformer_by_destination, TransformerArgs, THREADS) {
     }
 }
 
+KERNEL(transformer_merge_by_destination, TransformerArgs, THREADS) {
+    HeavyChunk at;
+    if (!find_heavy(p, at)) {
+        return;
+    }
+    const Slot slot = slot_of(p, at.head, at.chunk);
+    feature* grad_q = (feature*)row_of(p.grad_q, at.heavy[0], p.wide_bytes) + slot.wide;
+    store_slot(grad_q, sum_of_segments(p, p.partials, at), slot.count, p.wide_aligned);
+}
+
+#else
+
 // Over the transpose, rows being sources: grad_k_j = sum over the edges out of j of d q_i / sqrt(channels), grad_v_j = sum of a m g_i.
-KERNEL(transformer_by_source, TransformerArgs, THREADS) {
+KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
     const Work work = find_work(p);
     const Task& task = work.task;
+    const feature* q = from_lane(p.q, work.slots[0].wide);
+    const feature* g = from_lane(p.g, work.slots[0].wide);
     const float log2_factor = p.factor * LOG2_E;
     Chunk own_key[CHUNKS];
     Chunk own_value[CHUNKS];
@@ -610,8 +658,8 @@ KERNEL(transformer_by_source, TransformerArgs, THREADS) {
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    queries[u][r] = load_wide(p, p.q, edges.columns[u], gathered(work.slots[r]));
-                    gs[u][r] = load_wide(p, p.g, edges.columns[u], gathered(work.slots[r]));
+                    queries[u][r] = gather_wide(p, work, q, edges.columns[u], r);
+                    gs[u][r] = gather_wide(p, work, g, edges.columns[u], r);
                 }
             }
 #pragma unroll
@@ -636,8 +684,8 @@ KERNEL(transformer_by_source, TransformerArgs, THREADS) {
                         own_key[r] = scaled(own_value[r], log2_factor);
                     }
 #endif
-                    scores[u] += dot(own_key[r], queries[u][r]);
-                    along[u] += dot(own_value[r], gs[u][r]);
+                    scores[u] = add_dot(scores[u], own_key[r], queries[u][r]);
+                    along[u] = add_dot(along[u], own_value[r], gs[u][r]);
                 }
 #endif
             }
@@ -690,24 +738,6 @@ KERNEL(transformer_by_source, TransformerArgs, THREADS) {
     }
 }
 
-__device__ __forceinline__ Chunk sum_of_segments(const TransformerArgs& p, const float* partials, const HeavyChunk& at) {
-    Chunk sum = chunk_of(0.0f);
-    for (u32 s = at.heavy[1]; s < at.heavy[2]; s++) {
-        add(sum, load_floats(partials + partial_at(p, s, at.head, at.chunk)));
-    }
-    return sum;
-}
-
-KERNEL(transformer_merge_by_destination, TransformerArgs, THREADS) {
-    HeavyChunk at;
-    if (!find_heavy(p, at)) {
-        return;
-    }
-    const Slot slot = slot_of(p, at.head, at.chunk);
-    feature* grad_q = (feature*)row_of(p.grad_q, at.heavy[0], p.wide_bytes) + slot.wide;
-    store_slot(grad_q, sum_of_segments(p, p.partials, at), slot.count, p.wide_aligned);
-}
-
 KERNEL(transformer_merge_by_source, TransformerArgs, THREADS) {
     HeavyChunk at;
     if (!find_heavy(p, at)) {
@@ -722,3 +752,5 @@ KERNEL(transformer_merge_by_source, TransformerArgs, THREADS) {
     store_slot(grad_k, sum_of_segments(p, p.partials, at), slot.count, p.node_aligned);
     store_slot(grad_v, sum_of_segments(p, p.second_partials, at), slot.count, p.node_aligned);
 }
+
+#endif

@@ -1,6 +1,6 @@
-use super::{Adam, AdamOptions, FeatureInput, Gnn, LossScaling, NnError};
+use super::{Adam, AdamOptions, FeatureInput, Gnn, LossScaling, Module, NnError};
 use crate::{
-    backend::{DType, DeviceGraph, Indices, Tensor},
+    backend::{Buffer, DType, DeviceGraph, Indices, Recording, Tensor},
     ops::{self, ClassTargets, MultiTargets, Tape},
 };
 
@@ -23,6 +23,20 @@ pub struct Trainer {
     edge_weight: Option<Tensor>,
     targets: Targets,
     optimizer: Adam,
+    recorded: Option<RecordedStep>,
+    steps_before_recording: u32,
+}
+
+/// The first steps copy the graph to the device, and take the memory that later ones use again.
+const STEPS_BEFORE_RECORDING: u32 = 2;
+
+/// The commands of a step.
+#[derive(Debug)]
+struct RecordedStep {
+    commands: Recording,
+    loss: Tensor,
+    /// What the commands read and update.
+    parameters: Vec<Buffer>,
 }
 
 impl Trainer {
@@ -46,7 +60,16 @@ impl Trainer {
         if model.dtype() == DType::F16 {
             optimizer = optimizer.with_loss_scaling(LossScaling::default())?;
         }
-        Ok(Self { model, graph, features, edge_weight: None, targets, optimizer })
+        Ok(Self {
+            model,
+            graph,
+            features,
+            edge_weight: None,
+            targets,
+            optimizer,
+            recorded: None,
+            steps_before_recording: STEPS_BEFORE_RECORDING,
+        })
     }
 
     /// The optimiser, whose [`Adam::loss_scale`] tells how training in f16 goes.
@@ -59,21 +82,34 @@ impl Trainer {
     /// # Errors
     /// As [`Adam::with_loss_scaling`].
     pub fn with_loss_scaling(self, scaling: LossScaling) -> Result<Self, NnError> {
-        Ok(Self { optimizer: self.optimizer.with_loss_scaling(scaling)?, ..self })
+        Ok(Self { optimizer: self.optimizer.with_loss_scaling(scaling)?, recorded: None, ..self })
     }
 
     /// Gives every edge a weight: `[edges, 1]`, in edge order.
     #[must_use]
     pub fn with_edge_weight(self, edge_weight: Tensor) -> Self {
-        Self { edge_weight: Some(edge_weight), ..self }
+        Self { edge_weight: Some(edge_weight), recorded: None, ..self }
     }
 
     /// One step: forward, loss, backward, update. Nothing waits; the loss, `[1, 1]`, can be read later.
+    ///
+    /// Where the device records (CUDA), the commands of a step are recorded once and replayed from then on.
     ///
     /// # Errors
     /// If the shapes do not fit, or what the device reports.
     pub fn step(&mut self) -> Result<Tensor, NnError> {
         self.optimizer.begin_step()?;
+        self.record_if_due()?;
+        let Some(recorded) = &self.recorded else { return self.enqueue_step() };
+        recorded.commands.replay()?;
+        // The next replay writes the loss again.
+        let loss = recorded.loss.like("loss")?;
+        self.graph.device().combine(1.0, &recorded.loss, None, &loss)?;
+        Ok(loss)
+    }
+
+    /// Enqueues the commands of a step.
+    fn enqueue_step(&self) -> Result<Tensor, NnError> {
         let device = self.graph.device();
         let tape = Tape::training(device, self.optimizer.state());
         let edge_weight = self.edge_weight.as_ref().map(|w| tape.constant(w));
@@ -87,6 +123,38 @@ impl Trainer {
         self.optimizer.update(&self.model, &gradients)?;
         device.flush()?;
         Ok(loss.tensor().clone())
+    }
+
+    /// Records a step when all that is made once has been made, and again when the model is another.
+    fn record_if_due(&mut self) -> Result<(), NnError> {
+        let parameters: Vec<Buffer> =
+            self.model.parameters().into_iter().map(|(_, p)| p.value().buffer().clone()).collect();
+        if let Some(recorded) = &self.recorded {
+            let same = parameters.len() == recorded.parameters.len()
+                && parameters.iter().zip(&recorded.parameters).all(|(a, b)| a.same(b));
+            if same {
+                return Ok(());
+            }
+            (self.recorded, self.steps_before_recording) = (None, STEPS_BEFORE_RECORDING);
+        }
+        if self.steps_before_recording > 0 {
+            self.steps_before_recording -= 1;
+            return Ok(());
+        }
+        // Asked once: a device that cannot record will not learn it.
+        self.steps_before_recording = u32::MAX;
+        let device = self.graph.device();
+        if !device.begin_recording()? {
+            return Ok(());
+        }
+        let loss = self.enqueue_step();
+        let commands = device.end_recording();
+        match (loss, commands) {
+            (Ok(loss), Ok(commands)) => self.recorded = Some(RecordedStep { commands, loss, parameters }),
+            (Err(error), _) => tracing::debug!(%error, "the step is not recorded"),
+            (_, Err(error)) => tracing::debug!(%error, "the step is not recorded"),
+        }
+        Ok(())
     }
 
     /// The outputs of the model without dropout, `[nodes, out]`.

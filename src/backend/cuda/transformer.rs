@@ -107,6 +107,7 @@ impl Layout {
             (_, true) => 1,
         };
         Module::new("transformer")
+            .define("SOURCE", by_source)
             .define("GENERAL", self.general)
             .define("WIDE", self.wide)
             .define("THREADS", THREADS)
