@@ -289,6 +289,8 @@ fn operations_in_halves_wgpu() {
     }
 }
 
+type Operation<'a> = &'a dyn Fn(&Tape, &[Var]) -> Result<Var, ops::OpError>;
+
 /// Outputs and gradients of the operations whose features may be halves.
 fn operations(store: &Store<'_>, graph: &Arc<Graph>) -> Vec<(String, Matrix)> {
     const FEATURES: usize = 24;
@@ -296,7 +298,7 @@ fn operations(store: &Store<'_>, graph: &Arc<Graph>) -> Vec<(String, Matrix)> {
     let graph = DeviceGraph::new(store.device, graph.clone());
     let (num_src, num_dst) = (graph.num_src(), graph.num_dst());
     let mut results = Vec::new();
-    let mut run = |what: &str, compute: &dyn Fn(&Tape, &[Var]) -> Result<Var, ops::OpError>, inputs: &[Tensor]| {
+    let mut run = |what: &str, compute: Operation<'_>, inputs: &[Tensor]| {
         let tape = Tape::recording(store.device);
         let vars: Vec<Var> = inputs.iter().map(|x| tape.leaf(x)).collect();
         let out = compute(&tape, &vars).unwrap();
