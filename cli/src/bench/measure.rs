@@ -21,8 +21,8 @@ impl Budget {
         Self { seconds }
     }
 
-    /// The median time of one run in milliseconds. Runs are enqueued back to back and waited for together, so that neither the host nor
-    /// waiting is part of it where the device is slower than the host.
+    /// The median time of one run in milliseconds. Runs are enqueued back to back and waited for together; the time of a few runs is
+    /// taken from that of many, so that waiting is no part of it, nor the host where the device is slower.
     pub(super) fn median_ms(
         self,
         device: &Device,
@@ -37,12 +37,17 @@ impl Budget {
             Ok(start.elapsed())
         };
         // Compiles, allocates and warms up; then as many runs a sample as fit.
-        time(2)?;
-        let once = time(1)?.as_secs_f64();
-        let runs = (self.seconds / SAMPLES as f64 / once.max(1e-7)).clamp(1.0, 10_000.0) as u32;
-        let samples = if once > self.seconds { 3 } else { SAMPLES };
+        time(4)?;
+        let few = time(2)?.as_secs_f64();
+        let once = (time(6)?.as_secs_f64() - few).max(0.0) / 4.0;
+        let runs = (self.seconds / SAMPLES as f64 / once.max(1e-6)).clamp(4.0, 10_000.0) as u32 / 4;
+        let samples = if once * 4.0 > self.seconds { 3 } else { SAMPLES };
         let mut times = (0..samples)
-            .map(|_| Ok(time(runs)?.as_secs_f64() * 1e3 / f64::from(runs)))
+            .map(|_| {
+                let few = time(runs)?.as_secs_f64();
+                let many = time(4 * runs)?.as_secs_f64();
+                Ok((many - few).max(0.0) * 1e3 / f64::from(3 * runs))
+            })
             .collect::<Result<Vec<f64>, Failure>>()?;
         times.sort_by(f64::total_cmp);
         Ok(times[samples / 2])

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use hopwise::{
     backend::{
-        Device, DeviceGraph,
+        DType, Device, DeviceGraph,
         cuda::{CudaBackend, CudaOptions},
         wgpu::{WgpuBackend, WgpuOptions},
     },
@@ -46,6 +46,10 @@ pub(crate) struct Args {
     /// Heads of attention, which divide the features
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1])]
     heads: Vec<usize>,
+
+    /// How features are stored (training steps: f32)
+    #[arg(long, value_name = "TYPES", value_delimiter = ',', default_values_t = [DType::F32])]
+    dtype: Vec<DType>,
 
     /// The forward pass alone, or with the backward pass
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Pass::Forward, Pass::Both])]
@@ -121,8 +125,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         for (name, host) in &graphs {
             let graph = DeviceGraph::new(&device, host.clone());
             for &op in &args.op {
-                for &shape in shapes_of(op, &shapes) {
-                    let work = Work::new(op, &graph, shape)?;
+                for (&shape, &dtype) in shapes_of(op, &shapes).flat_map(|s| args.dtype.iter().map(move |d| (s, d))) {
+                    let work = Work::new(op, &graph, shape, dtype)?;
                     for &pass in args.pass.iter().filter(|&&pass| op.has(pass)) {
                         let row = Row::measure(&work, pass, name, copy, budget)?;
                         if !args.json {

@@ -45,7 +45,7 @@ impl Row {
             graph: graph.into(),
             heads: work.shape.heads,
             width: work.shape.width,
-            dtype: "f32".into(),
+            dtype: work.dtype.to_string(),
             ms,
             bytes,
             gb_per_s: rate / 1e9,

@@ -1,6 +1,6 @@
 use clap::ValueEnum;
 use hopwise::{
-    backend::{Device, DeviceGraph, Tensor, kernels::Statistic},
+    backend::{DType, Device, DeviceGraph, Tensor, kernels::Statistic},
     nn::{AdamOptions, FeatureInput, GatOptions, GnnBuilder, LayerKind, Targets, Trainer},
     ops::{self, AttentionInput, AttentionOptions, ClassTargets, SpmmInput, Tape, Var},
 };
@@ -79,10 +79,10 @@ impl Op {
     fn rows_an_edge(self, pass: Pass) -> f64 {
         let (forward, backward) = match self {
             Self::Sum => (1.0, 1.0),
-            // The argument of every neighbour, and the gradient where it matches.
-            Self::Min => (1.0, 1.0),
-            // Two coefficients, two arguments.
-            Self::Pna => (1.0, 4.0),
+            // A quarter of the argument of every neighbour, and the gradient where it matches.
+            Self::Min => (1.0, 0.25),
+            // Two coefficients, and a quarter of two arguments.
+            Self::Pna => (1.0, 2.5),
             Self::Gat => (1.0, 2.0),
             Self::Gatv2 => (1.0, 3.0),
             Self::Transformer => (2.0, 4.0),
@@ -105,6 +105,7 @@ impl Pass {
 pub(super) struct Work {
     pub(super) op: Op,
     pub(super) shape: Shape,
+    pub(super) dtype: DType,
     pub(super) graph: DeviceGraph,
     inputs: Inputs,
 }
@@ -119,7 +120,7 @@ enum Inputs {
 }
 
 impl Work {
-    pub(super) fn new(op: Op, graph: &DeviceGraph, shape: Shape) -> Result<Self, Failure> {
+    pub(super) fn new(op: Op, graph: &DeviceGraph, shape: Shape, dtype: DType) -> Result<Self, Failure> {
         let device = graph.device();
         let inputs = if op.is_epoch() {
             Inputs::Training(std::cell::RefCell::new(Box::new(trainer(op, graph)?)))
@@ -132,14 +133,18 @@ impl Work {
                 _ => &[(nodes, features)],
             };
             let random = |(seed, &(rows, cols)): (usize, &(usize, usize))| {
-                Tensor::from_matrix(device, &normal(rows, cols, seed as u64), "benchmark input")
+                let input = Tensor::from_matrix(device, &normal(rows, cols, seed as u64), "benchmark input")?;
+                // Scores and parameters are 32 bits always.
+                let is_feature = rows == nodes && cols == features;
+                input.to_dtype(if is_feature { dtype } else { DType::F32 }, "benchmark input")
             };
             let inputs = shapes.iter().enumerate().map(random).collect::<Result<_, _>>()?;
             let outputs = if op == Op::Pna { 4 * features } else { features };
-            let gradient = Tensor::from_matrix(device, &normal(nodes, outputs, 9), "benchmark gradient")?;
+            let gradient = Tensor::from_matrix(device, &normal(nodes, outputs, 9), "benchmark gradient")?
+                .to_dtype(dtype, "benchmark gradient")?;
             Inputs::Operation { inputs, gradient }
         };
-        Ok(Self { op, shape, graph: graph.clone(), inputs })
+        Ok(Self { op, shape, dtype, graph: graph.clone(), inputs })
     }
 
     pub(super) fn device(&self) -> &Device {
@@ -196,7 +201,8 @@ impl Work {
             return 0.0;
         }
         let (edges, nodes) = (self.graph.num_edges() as f64, self.graph.num_dst() as f64);
-        let row = 4.0 * (self.shape.heads * self.shape.width) as f64;
+        let number = 4.0 / self.dtype.per_word() as f64;
+        let row = number * (self.shape.heads * self.shape.width) as f64;
         let index = if pass == Pass::Forward { 4.0 } else { 12.0 };
         edges * (index + self.op.rows_an_edge(pass) * row) + nodes * row * if pass == Pass::Forward { 2.0 } else { 5.0 }
     }
