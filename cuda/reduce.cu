@@ -16,7 +16,7 @@
 // Source: the one-pass reductions of "On Efficient Scaling of GNNs via IO-Aware Layers Implementations" (ICML 2026).
 //
 // SUMS, SQUARES, MINIMUM, MAXIMUM, PRODUCT, SOFTMAX: 0 or 1, what the statistics are made of. DIRECT: coefficients are the output's
-// gradient itself. THREADS, UNROLL. Wide rows are done in panels of at most a warp's chunks, as in spmm.cu.
+// gradient itself. SINGLE: 1 if x has one column. THREADS, UNROLL. Wide rows are done in panels of at most a warp's chunks, as in spmm.cu.
 #include "graph.cuh"
 
 #define FIELDS (SUMS + SQUARES + 2 * MINIMUM + 2 * MAXIMUM + 2 * PRODUCT + 3 * SOFTMAX)
@@ -177,14 +177,14 @@ __device__ __forceinline__ float statistic_of(const State& state, u32 statistic,
 
 // A part of a row of floats, which is `width` numbers wide.
 __device__ __forceinline__ void store_row(const ReduceArgs& p, float* row, u32 chunk, const Chunk& value) {
-    if (p.features == 1) {
+    if (SINGLE) {
         row[0] = value.v[0];
         return;
     }
 #pragma unroll
     for (int c = 0; c < CHUNK; c += 4) {
         const u32 at = chunk * CHUNK + c;
-        if (at < p.width) {
+        if (c == 0 || at < p.width) {
             *(float4*)(row + at) = make_float4(value.v[c], value.v[c + 1], value.v[c + 2], value.v[c + 3]);
         }
     }
@@ -192,14 +192,14 @@ __device__ __forceinline__ void store_row(const ReduceArgs& p, float* row, u32 c
 
 __device__ __forceinline__ Chunk load_row(const ReduceArgs& p, const float* row, u32 chunk) {
     Chunk value = chunk_of(0.0f);
-    if (p.features == 1) {
+    if (SINGLE) {
         value.v[0] = row[0];
         return value;
     }
 #pragma unroll
     for (int c = 0; c < CHUNK; c += 4) {
         const u32 at = chunk * CHUNK + c;
-        if (at < p.width) {
+        if (c == 0 || at < p.width) {
             const float4 bits = *(const float4*)(row + at);
             value.v[c] = bits.x;
             value.v[c + 1] = bits.y;
@@ -211,7 +211,7 @@ __device__ __forceinline__ Chunk load_row(const ReduceArgs& p, const float* row,
 }
 
 __device__ __forceinline__ Chunk load_features(const ReduceArgs& p, const feature* row, u32 chunk) {
-    return p.features == 1 ? load_part(row, 1) : load_chunk(row + chunk * CHUNK);
+    return SINGLE ? load_part(row, 1) : load_chunk(row + chunk * CHUNK);
 }
 
 // A chunk of one statistic in a row of outputs, which may start anywhere.
@@ -234,7 +234,7 @@ __device__ __forceinline__ u32 bytes_at(const ReduceArgs& p, u32 extreme) {
 __device__ __forceinline__ void store_bytes(const ReduceArgs& p, float* row, u32 chunk, const u32* edges) {
 #pragma unroll
     for (int c = 0; c < CHUNK; c += 4) {
-        if (chunk * CHUNK + c < p.width) {
+        if (c == 0 || chunk * CHUNK + c < p.width) {
             const u32 word = (edges[c] & 0xffu) | (edges[c + 1] & 0xffu) << 8 | (edges[c + 2] & 0xffu) << 16 | edges[c + 3] << 24;
             row[(chunk * CHUNK + c) / 4] = __uint_as_float(word);
         }
@@ -663,7 +663,7 @@ KERNEL(reduce_backward, ReduceArgs, THREADS) {
         return;
     }
     feature* out = p.out + task.row * p.out_stride + chunk * CHUNK;
-    if (p.features == 1) {
+    if (SINGLE) {
         store_part(out, gradient.grad, 1);
     } else {
         store_chunk(out, gradient.grad);
@@ -689,7 +689,7 @@ KERNEL(reduce_backward_merge, ReduceArgs, THREADS) {
         }
     }
     feature* out = p.out + heavy[0] * p.out_stride + chunk * CHUNK;
-    if (p.features == 1) {
+    if (SINGLE) {
         store_part(out, grad, 1);
     } else {
         store_chunk(out, grad);

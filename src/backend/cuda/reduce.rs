@@ -49,7 +49,7 @@ struct ReduceArgs {
 }
 
 /// What a kernel carries along the edges.
-fn module(dtype: DType, parts: Ingredients, direct: bool) -> Module {
+fn module(dtype: DType, features: usize, parts: Ingredients, direct: bool) -> Module {
     Module::new("reduce")
         .define("DTYPE", dtype_code(dtype))
         .define("SUMS", parts.sums)
@@ -59,6 +59,7 @@ fn module(dtype: DType, parts: Ingredients, direct: bool) -> Module {
         .define("PRODUCT", parts.product)
         .define("SOFTMAX", parts.softmax)
         .define("DIRECT", direct)
+        .define("SINGLE", features == 1)
         .define("THREADS", THREADS)
         .define("UNROLL", UNROLL)
 }
@@ -82,9 +83,10 @@ pub(super) fn modules() -> Vec<Module> {
     ];
     let direct: [&[Statistic]; 3] = [&[Sum], &[Min], &[Max]];
     let mut all = Vec::new();
-    for dtype in DTYPES {
-        all.extend(sets.map(|set| module(dtype, Ingredients::of(set), false)));
-        all.extend(direct.map(|set| module(dtype, Ingredients::of(set), true)));
+    // Single columns of halves are widened.
+    for (dtype, features) in DTYPES.map(|dtype| (dtype, 2)).into_iter().chain([(DType::F32, 1)]) {
+        all.extend(sets.map(|set| module(dtype, features, Ingredients::of(set), false)));
+        all.extend(direct.map(|set| module(dtype, features, Ingredients::of(set), true)));
     }
     all
 }
@@ -169,7 +171,7 @@ impl ReduceKernels for CudaBackend {
         }
         let partials = self.segment_states(args.x, &kernel, fields(parts))?;
         kernel.partials = self.maybe_tensor(partials.as_ref())?;
-        let module = module(args.x.dtype(), parts, false);
+        let module = module(args.x.dtype(), args.x.cols(), parts, false);
         // SAFETY: the shapes fit, which is the caller's promise, and the graph was validated when it was made.
         unsafe {
             self.launch(&module, "reduce_forward", blocks_for(kernel.work(), THREADS)?, &kernel)?;
@@ -195,7 +197,7 @@ impl ReduceKernels for CudaBackend {
         // SAFETY: the shapes fit, which is the caller's promise.
         unsafe {
             self.launch(
-                &module(args.g.dtype(), parts, false),
+                &module(args.g.dtype(), features, parts, false),
                 "reduce_coefficients",
                 blocks_for(work, THREADS)?,
                 &kernel,
@@ -227,7 +229,7 @@ impl ReduceKernels for CudaBackend {
         }
         let partials = self.segment_states(args.grad_x, &kernel, 2)?;
         kernel.partials = self.maybe_tensor(partials.as_ref())?;
-        let module = module(args.grad_x.dtype(), parts, Ingredients::are_direct(args.statistics));
+        let module = module(args.grad_x.dtype(), args.grad_x.cols(), parts, Ingredients::are_direct(args.statistics));
         // SAFETY: the shapes fit, which is the caller's promise, and the graph was validated when it was made.
         unsafe {
             self.launch(&module, "reduce_backward", blocks_for(kernel.work(), THREADS)?, &kernel)?;
