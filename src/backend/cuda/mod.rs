@@ -13,6 +13,7 @@ mod driver;
 mod elementwise;
 #[cfg(feature = "cuda-emulation")]
 mod emulation;
+mod extreme;
 mod gat;
 mod gate;
 mod gather;
@@ -39,6 +40,7 @@ pub use compile::{CompiledModule, KernelCache};
 pub use cudarc;
 use cudarc::driver::{CudaContext, CudaStream, sys};
 use driver::{Driver, failed};
+use rayon::prelude::*;
 use runtime::{DevicePtr, Grid, Runtime};
 use source::Module;
 
@@ -249,6 +251,7 @@ fn modules() -> Vec<Module> {
         blocks::modules(),
         cast::modules(),
         elementwise::modules(),
+        extreme::modules(),
         gat::modules(),
         gate::modules(),
         gather::modules(),
@@ -275,10 +278,10 @@ fn modules() -> Vec<Module> {
 /// [`BackendError::Unavailable`] without NVRTC, [`BackendError::Driver`] for a kernel that it refuses.
 pub fn compile_all(architecture: &str, mut each: impl FnMut(CompiledModule)) -> Result<(), BackendError> {
     let compiler = Compiler::new(architecture.into(), &KernelCache::Off)?;
-    modules().iter().try_for_each(|module| {
-        each(compiler.compile(module.label(), &module.text())?);
-        Ok(())
-    })
+    let compile = |module: &Module| compiler.compile(module.label(), &module.text());
+    let compiled: Result<Vec<_>, _> = modules().par_iter().map(compile).collect();
+    compiled?.into_iter().for_each(&mut each);
+    Ok(())
 }
 
 /// `DTYPE` of `cuda/common.cuh`.

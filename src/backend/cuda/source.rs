@@ -12,6 +12,7 @@ const FILES: &[(&str, &str)] = &[
     ("blocks.cu", include_str!("../../../cuda/blocks.cu")),
     ("cast.cu", include_str!("../../../cuda/cast.cu")),
     ("elementwise.cu", include_str!("../../../cuda/elementwise.cu")),
+    ("extreme.cu", include_str!("../../../cuda/extreme.cu")),
     ("gat.cuh", include_str!("../../../cuda/gat.cuh")),
     ("gat.cu", include_str!("../../../cuda/gat.cu")),
     ("gate.cu", include_str!("../../../cuda/gate.cu")),
