@@ -60,6 +60,13 @@ impl SplitMix {
         mulhi(self.next_u64(), u64::from(n)) as u32
     }
 
+    /// Puts `items` in a random order, each equally likely (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i as u32 + 1) as usize);
+        }
+    }
+
     /// A random number in `[0, 1)`: one of the 2^24 multiples of 2^-24, each equally likely.
     pub fn uniform(&mut self) -> f32 {
         (self.next_u64() >> 40) as f32 * (1.0 / (1u64 << 24) as f32)
