@@ -7,7 +7,7 @@ use hopwise::{
     backend::{Device, DeviceGraph, Tensor},
     data::{Dataset, Features, GraphSet, Labels, Split},
     graph::Graph,
-    nn::{BatchInput, FeatureInput},
+    nn::{BatchInput, FeatureInput, checkpoint::Metadata},
 };
 
 use crate::{failure::Failure, source::random_split};
@@ -82,6 +82,17 @@ struct Parts {
 }
 
 impl PrepareArgs {
+    /// Data is prepared as it was for training, whose options are in the `metadata` of the weights.
+    pub(crate) fn as_trained(&self, metadata: &Metadata) -> Self {
+        let trained = |key: &str, value: &str| metadata.get(key).is_some_and(|v| v == value);
+        Self {
+            no_normalize_features: self.no_normalize_features || trained("normalize_features", "false"),
+            undirected: self.undirected || trained("undirected", "true"),
+            no_edge_weights: self.no_edge_weights || trained("edge_weights", "false"),
+            split: self.split,
+        }
+    }
+
     /// Applies the data set's recipe and these options. `takes_weights` says whether the model has a use for edge weights.
     pub(crate) fn prepare(&self, mut dataset: Dataset, takes_weights: bool) -> Result<Prepared, Failure> {
         if dataset.graphs.is_some() {
