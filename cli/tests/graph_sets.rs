@@ -43,12 +43,14 @@ fn every_model_trains_on_a_set_of_graphs() {
     let folder = tempfile::tempdir().unwrap();
     let path = rings_and_stars(folder.path(), 30);
     for backend in ["cpu", "wgpu"] {
-        for model in MODELS {
-            for readout in ["sum", "mean", "max"] {
+        for (k, model) in MODELS.into_iter().enumerate() {
+            let all = ["sum", "mean", "max"];
+            // A GPU compiles its kernels anew in every process.
+            for readout in if backend == "cpu" { &all[..] } else { &all[k % 3..=k % 3] } {
                 let args = ["train", text(&path), "--backend", backend, "--model", model, "--readout", readout];
                 let result = json(&[args.as_slice(), &["--epochs", "2", "--batch-size", "7", "--json"]].concat());
                 assert!(number(&result["loss"]).is_finite());
-                assert_eq!((&result["readout"], &result["batch_size"]), (&readout.into(), &7.into()));
+                assert_eq!((&result["readout"], &result["batch_size"]), (&(*readout).into(), &7.into()));
             }
         }
     }
@@ -87,7 +89,7 @@ fn folds_are_stratified_and_rings_are_told_from_stars() {
     let one = json(&[&args[..6], &["--split", "3"], &args[8..]].concat());
     assert_eq!(one["seeds"].as_array().unwrap().len(), 1);
     assert_eq!((&one["folds"], &one["seeds"][0]["fold"]), (&10.into(), &3.into()));
-    let several = json(&[args.as_slice(), &["--seeds", "2", "--epochs", "1"]].concat());
+    let several = json(&[&args[..9], &["--epochs", "1", "--seeds", "2"]].concat());
     let drawn: Vec<_> = several["seeds"].as_array().unwrap().iter().map(|run| (&run["seed"], &run["fold"])).collect();
     assert_eq!(drawn.len(), 10);
     assert_eq!(drawn[9], (&1.into(), &4.into()));
@@ -177,7 +179,7 @@ fn the_area_under_the_curve_is_told_of_two_classes() {
 #[test]
 fn mutag_trains_on_published_data() {
     let Some(data) = std::env::var_os("HOPWISE_DATA") else {
-        println!("not run: MUTAG is not there (HOPWISE_DATA names the folder of data sets)");
+        eprintln!("not run: mutag_trains_on_published_data (HOPWISE_DATA is not set)");
         return;
     };
     let path = Path::new(&data).join("tu/MUTAG.txt");

@@ -62,10 +62,9 @@ impl Graph {
         let num_nodes = total(&|id| nodes_of(id).len() as u32, "the number of nodes of a batch")?;
         let num_edges = total(&|id| edges_of(id).len() as u32, "the number of edges of a batch")?;
 
-        let mut starts = Vec::with_capacity(ids.len() + 1);
-        let (mut nodes, mut row_offsets) = (Vec::with_capacity(num_nodes), Vec::with_capacity(num_nodes + 1));
+        let (mut starts, mut row_offsets) = (vec![0], vec![0]);
+        let mut nodes = Vec::with_capacity(num_nodes);
         let (mut edges, mut columns) = (Vec::with_capacity(num_edges), Vec::with_capacity(num_edges));
-        (starts.push(0), row_offsets.push(0));
         for &id in ids {
             let (old, start) = (nodes_of(id), nodes.len() as u32);
             for row in old.clone() {
