@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(auroc(&[-3.0, 0.0, -2.0, 0.0, -1.0, 0.5], &p, &all), Some(0.0));
         // All alike, zeros of both signs among them.
         assert_eq!(auroc(&[0.0, -0.0, 0.0, 0.0, -0.0, 0.0], &p, &all), Some(0.5));
-        // Groups of ties: 1 {+ +-}, 2 {+ -}, 3 {-}: (0.5) + (1 + 0.5) + 0.5 ... of 9 pairs, listed one by one below.
+        // Ties within and across groups, counted one pair at a time.
         let (scores, mut halves) = ([1.0, 1.0, 1.0, 2.0, 2.0, 3.0], 0);
         for (i, _) in p.iter().enumerate().filter(|(_, p)| **p) {
             for (j, _) in p.iter().enumerate().filter(|(_, p)| !**p) {

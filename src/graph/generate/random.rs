@@ -110,6 +110,22 @@ mod tests {
     }
 
     #[test]
+    fn every_order_is_equally_likely() {
+        let seed = 13;
+        let mut random = SplitMix::new(seed);
+        let mut counts = std::collections::BTreeMap::new();
+        for _ in 0..60_000 {
+            let mut items = [0, 1, 2];
+            random.shuffle(&mut items);
+            *counts.entry(items).or_insert(0u32) += 1;
+        }
+        assert_eq!(counts.len(), 6);
+        // Five deviations of a binomial count, which is sqrt(60000 / 6 * 5 / 6) = 91.
+        assert!(counts.values().all(|c| c.abs_diff(10_000) < 456), "seed {seed}: {counts:?}");
+        random.shuffle::<u8>(&mut []);
+    }
+
+    #[test]
     fn normal_numbers_have_the_moments_of_a_normal_distribution() {
         let (seed, n) = (12, 200_000);
         let mut random = SplitMix::new(seed);
