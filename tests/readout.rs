@@ -342,7 +342,7 @@ fn gradients_reach_every_parameter_and_match_differences() {
                 let before = read(parameter.value());
                 let direction = random(grad.rows(), grad.cols(), 60 + k as u64);
                 let step = 4e-3f32;
-                let mut moved = |sign: f32| {
+                let moved = |sign: f32| {
                     let mut values = before.clone();
                     values.data_mut().iter_mut().zip(direction.data()).for_each(|(v, d)| *v += sign * step * d);
                     parameter.value().write(values.data()).unwrap();
