@@ -281,8 +281,8 @@ impl<'a> Backward<'a> {
         out: &Tensor,
         kernel: &'static str,
     ) -> Result<(), BackendError> {
-        let mut out = Output::new(out, kernel)?;
-        Output::new(values_out, kernel)?.for_each_row_with(&mut out, self.scores.work(), |j, values_out, out| {
+        let mut values_out = Output::new(values_out, kernel)?;
+        Output::new(out, kernel)?.for_each_row_with(&mut values_out, self.scores.work(), |j, out, values_out| {
             values_out.fill(0.0);
             out.fill(0.0);
             let mut weighed = self.room();
@@ -354,8 +354,8 @@ pub(super) fn forward(
     kernel: &'static str,
 ) -> Result<(), BackendError> {
     let heads = scores.heads;
-    let mut logsumexp = Output::new(logsumexp, kernel)?;
-    Output::new(h, kernel)?.for_each_row_with(&mut logsumexp, scores.work(), |i, out, logsumexp| {
+    let mut h = Output::new(h, kernel)?;
+    Output::new(logsumexp, kernel)?.for_each_row_with(&mut h, scores.work(), |i, logsumexp, out| {
         out.fill(0.0);
         let mut sums = vec![0.0; scores.l.cols];
         // Of the row's edges, all heads of an edge side by side.
