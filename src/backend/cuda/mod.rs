@@ -4,6 +4,7 @@
 //! stand in `cuda/`; each variant that is used is compiled for the device's own architecture and kept on disk. Everything runs in
 //! the order of one stream, which is why memory can change hands while its last use is still only enqueued.
 
+mod attention;
 mod blas;
 mod blocks;
 mod cast;
@@ -12,15 +13,16 @@ mod driver;
 mod elementwise;
 #[cfg(feature = "cuda-emulation")]
 mod emulation;
+mod gat;
 mod gate;
 mod gather;
+mod gatv2;
 mod gine;
 mod graph;
 mod heads;
 mod linear;
 mod norm;
 mod optim;
-mod pending;
 mod reduce;
 mod rows;
 mod runtime;
@@ -247,8 +249,10 @@ fn modules() -> Vec<Module> {
         blocks::modules(),
         cast::modules(),
         elementwise::modules(),
+        gat::modules(),
         gate::modules(),
         gather::modules(),
+        gatv2::modules(),
         gine::modules(),
         heads::modules(),
         linear::modules(),
@@ -351,7 +355,13 @@ impl Backend for CudaBackend {
         aligned
             && matches!(
                 family,
-                Family::Elementwise | Family::Gather | Family::Reduce | Family::Spmm | Family::Transformer
+                Family::Elementwise
+                    | Family::Gat
+                    | Family::Gather
+                    | Family::Gatv2
+                    | Family::Reduce
+                    | Family::Spmm
+                    | Family::Transformer
             )
     }
 }
