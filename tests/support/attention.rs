@@ -5,12 +5,12 @@ use std::sync::Arc;
 use hopwise::{
     Matrix,
     backend::{Device, DeviceGraph, Direction, Tensor},
-    graph::Graph,
+    graph::{Graph, generate::SplitMix},
     ops::{self, AttentionOptions, EdgeAttention, StepState, Tape, Var},
     plan::AttentionPlan,
 };
 
-use super::{device, graphs, leaf, random, read, relative_error};
+use super::{device, graphs, leaf, random, random_graph, read, relative_error};
 
 /// Whose scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,5 +191,18 @@ pub(crate) fn agrees_where_heads_are_wide_or_many(family: Family) {
         for (heads, channels, attributes) in [(1, 999, 0), (2, 1000, 0), (1, 999, 3), (16, 61, 0), (13, 17, 2)] {
             Case::new(family, heads, channels, attributes).compare(name, &graph);
         }
+    }
+}
+
+/// Graphs, shapes and segments drawn anew for each seed; what fails names its seed.
+pub(crate) fn agrees_on_random_cases(family: Family) {
+    for seed in 0..16 {
+        let mut draw = SplitMix::stream(seed, 3);
+        let graph = Arc::new(random_graph(&mut draw));
+        let [heads, channels, attributes] = [16, 40, 6].map(|most| draw.below(most) as usize);
+        let segment = [None, Some(1 + draw.below(20))][draw.below(2) as usize];
+        let dropout = [0.0, 0.4][draw.below(2) as usize];
+        let case = Case { segment, dropout, ..Case::new(family, 1 + heads, 1 + channels, attributes) };
+        case.compare(&format!("seed {seed}"), &graph);
     }
 }
