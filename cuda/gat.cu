@@ -140,7 +140,7 @@ __device__ __forceinline__ float product(const GatArgs& p, const Work& work, u32
 
 #if !SOURCE
 
-KERNEL_OF_BLOCKS(gat_forward, GatArgs, THREADS, BLOCKS) {
+KERNEL_OF_BLOCKS(gat_forward, GatArgs, THREADS, FORWARD_BLOCKS) {
     const Work work = find_work(p);
     const feature* z = from_lane(p.z, work);
     const u32 head = some_head(p, work);

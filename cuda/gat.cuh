@@ -6,13 +6,6 @@
 // each edge), `range` (edges of a range), `ranges` and `passes`.
 #include "head_tasks.cuh"
 
-// Blocks that share a multiprocessor: as many as leave room for all rows in flight.
-#if GENERAL || CHUNKS > 1 || DTYPE != 0 || (SOURCE && LANES < 4)
-#define BLOCKS 2
-#else
-#define BLOCKS 3
-#endif
-
 // A chunk of a head: where it starts in a row, and how many of its numbers there are.
 struct Slot {
     u32 at;

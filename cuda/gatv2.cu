@@ -143,7 +143,7 @@ __device__ __forceinline__ float2 products(const Gatv2Args& p, const Work& work,
 
 #if !SOURCE
 
-KERNEL_OF_BLOCKS(gatv2_forward, Gatv2Args, THREADS, BLOCKS) {
+KERNEL_OF_BLOCKS(gatv2_forward, Gatv2Args, THREADS, FORWARD_BLOCKS) {
     const Work work = find_work(p);
     const feature* l = from_lane(p.l, work);
     Chunk own[CHUNKS];

@@ -15,6 +15,21 @@
 // Chunks that a task's lanes hold of a head.
 #define PART_CHUNKS (LANES * CHUNKS)
 
+// Blocks that share a multiprocessor: as many as leave room for all rows in flight.
+#if SOURCE && CHUNKS == 4 && GENERAL && !WIDE
+#define BLOCKS 1
+#elif GENERAL || CHUNKS > 1 || DTYPE != 0 || (SOURCE && LANES < 4)
+#define BLOCKS 2
+#else
+#define BLOCKS 3
+#endif
+// Forward there is one row the less.
+#if !GENERAL && CHUNKS == 1 && DTYPE == 0
+#define FORWARD_BLOCKS 4
+#else
+#define FORWARD_BLOCKS BLOCKS
+#endif
+
 __device__ __forceinline__ const feature* row_of(const feature* matrix, u32 row, u32 bytes) {
     return (const feature*)((const char*)matrix + (u64)row * bytes);
 }

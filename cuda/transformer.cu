@@ -53,14 +53,6 @@ struct TransformerArgs {
     u32 padding;
 };
 
-// Blocks that share a multiprocessor: as many as leave room for all rows in flight.
-#if SOURCE && CHUNKS == 4 && GENERAL && !WIDE
-#define BLOCKS 1
-#elif GENERAL || CHUNKS > 1 || DTYPE != 0 || (SOURCE && LANES < 4)
-#define BLOCKS 2
-#else
-#define BLOCKS 3
-#endif
 // A chunk of a head: where it starts, and how many of its numbers there are.
 struct Slot {
     u32 wide;  // in a row of q
@@ -171,7 +163,7 @@ __device__ __forceinline__ float2 products(const TransformerArgs& p, const Work&
 
 #if !SOURCE
 
-KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, BLOCKS) {
+KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) {
     const Work work = find_work(p);
     const Task& task = work.task;
     const feature* k = from_lane(p.k, work.slots[0].node);

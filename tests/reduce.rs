@@ -16,7 +16,7 @@ use hopwise::{
     ops::{self, Tape},
     plan::ReducePlan,
 };
-use support::{graphs, leaf, random, read};
+use support::{device, graphs, leaf, random, read};
 
 const ALL: [Statistic; 6] =
     [Statistic::Sum, Statistic::Mean, Statistic::Min, Statistic::Max, Statistic::Var, Statistic::Std];
@@ -132,7 +132,7 @@ fn reduce_wgpu() {
                 let widest = Ingredients::of(statistics).coefficient_cols(features).max(statistics.len() * features);
                 let expected = run(&Device::cpu(), &graph, &x, statistics, segment);
                 for (device_name, device) in
-                    [("whole", support::device("wgpu")), ("small bindings", support::small_bindings())]
+                    [("whole", device("wgpu")), ("small bindings", support::small_bindings())]
                 {
                     // 64 rows of everything that a destination has must fit the small binding, and so must all segments.
                     if device_name != "whole" && (widest > 500 || segment == 5) {
@@ -170,7 +170,7 @@ fn random_cases_wgpu() {
         let statistics = SETS[draw.below(SETS.len() as u32) as usize];
         let what = format!("seed {seed}: {features} features, {statistics:?}, segments of {segment}");
         let x = coarse(graph.num_src() as usize, features, seed);
-        let [expected, got, again] = [Device::cpu(), support::device("wgpu"), support::device("wgpu")]
+        let [expected, got, again] = [Device::cpu(), device("wgpu"), device("wgpu")]
             .map(|device| run(&device, &graph, &x, statistics, segment));
         assert_eq!(got.arguments, expected.arguments, "{what}");
         let results = [(&got.out, &expected.out), (&got.grad_x, &expected.grad_x)];
@@ -301,4 +301,46 @@ fn sets_that_make_no_sense_are_refused() {
         ..ReducePlan::new(offsets, features, outputs, caps)
     };
     assert!(ops::reduce_with_plan(&tape, &graph, &x, &[Statistic::Sum], &plan).is_err());
+}
+
+/// The gradient of the maximum of random features, given that of the output.
+fn gradient_of_maximum(device: &Device, graph: &Arc<Graph>, upstream: &Matrix) -> Matrix {
+    let graph = DeviceGraph::new(device, graph.clone());
+    let tape = Tape::recording(device);
+    let x = leaf(&tape, &random(graph.num_src(), upstream.cols(), 1));
+    let out = ops::reduce(&tape, &graph, &x, &[Statistic::Max]).unwrap();
+    let upstream = Tensor::from_matrix(device, upstream, "upstream").unwrap();
+    read(tape.backward_from(&out, upstream).unwrap().of(&x).unwrap())
+}
+
+/// Numbers of every size, denormals among them, add up as on the processor; infinities stay where they belong.
+#[cfg(feature = "wgpu")]
+#[test]
+fn gradients_of_extremes_of_any_size_wgpu() {
+    for (name, graph) in graphs() {
+        let graph = Arc::new(graph);
+        for features in [1, 6, 40] {
+            let mut upstream = random(graph.num_dst() as usize, features, 2);
+            for (i, value) in upstream.data_mut().iter_mut().enumerate() {
+                *value *= [1.0, 1e-3, 1e-20, 1e-39, 1e20][i % 5];
+            }
+            let largest = upstream.data().iter().fold(0.0f32, |m, v| m.max(v.abs()));
+            let mut infinite = upstream.clone();
+            if let Some(value) = infinite.data_mut().get_mut(3) {
+                *value = f32::INFINITY;
+            }
+            for upstream in [&upstream, &infinite] {
+                let expected = gradient_of_maximum(&Device::cpu(), &graph, upstream);
+                let got = gradient_of_maximum(&device("wgpu"), &graph, upstream);
+                let mut sizes = upstream.clone();
+                sizes.data_mut().iter_mut().for_each(|v| *v = v.abs());
+                let sizes = gradient_of_maximum(&Device::cpu(), &graph, &sizes);
+                for ((got, expected), size) in got.data().iter().zip(expected.data()).zip(sizes.data()) {
+                    // Denormals may be 0 on a GPU, and what is 2^-45 of the largest number is beyond integers of 64 bits.
+                    let close = (got - expected).abs() <= 1e-6 * size + largest * 2.0f32.powi(-45) + 1e-37;
+                    assert!(got == expected || close, "{name}, {features} features: {got:e}, expected {expected:e}");
+                }
+            }
+        }
+    }
 }

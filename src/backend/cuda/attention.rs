@@ -63,9 +63,11 @@ impl Layout {
     }
 
     /// The module of a pass. Where lanes hold several chunks, fewer edges are in flight, fewer still by source, a pass that keeps two
-    /// rows and two sums, and where chunks are read with care.
+    /// rows and two sums, and where chunks are read with care. A head of one or two lanes has numbers of several edges in each, by
+    /// source, which takes registers too.
     pub(super) fn module(&self, file: &'static str, by_source: bool) -> Module {
         let unroll: u32 = match (self.chunks, by_source || self.general) {
+            (1, true) if by_source && self.head_lanes <= 2 => 2,
             (1, _) | (2, false) => 4,
             (2, true) | (_, false) => 2,
             (_, true) => 1,

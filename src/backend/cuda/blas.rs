@@ -12,9 +12,9 @@ use cudarc::{
 
 use super::{
     driver::{Raw, failed},
-    runtime::{MatrixAt, Product, Scalar},
+    runtime::{MatrixAt, Product},
 };
-use crate::backend::BackendError;
+use crate::backend::{BackendError, DType};
 
 /// What NVIDIA recommends for Hopper, and enough for others.
 static WORKSPACE_BYTES: usize = 32 << 20;
@@ -34,7 +34,7 @@ pub(super) struct Blas {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
     sizes: [u64; 3],
-    scalars: [Scalar; 3],
+    dtypes: [DType; 3],
     strides: [u64; 3],
     transposed: [bool; 2],
     bias: bool,
@@ -96,7 +96,7 @@ impl Blas {
     ) -> Result<(), BackendError> {
         let shape = Shape {
             sizes: [product.m, product.n, product.k],
-            scalars: [product.a, product.b, product.out].map(|m| m.scalar),
+            dtypes: [product.a, product.b, product.out].map(|m| m.dtype),
             strides: [product.a, product.b, product.out].map(|m| m.stride),
             transposed: [product.transpose_a, product.transpose_b],
             bias: product.bias != 0,
@@ -146,15 +146,15 @@ impl Blas {
 
     fn find_way(&self, product: &Product) -> Result<Way, BackendError> {
         use sys::{cublasComputeType_t as Compute, cublasLtMatmulDescAttributes_t as Attribute, cudaDataType as Type};
-        let float = product.a.scalar == Scalar::F32;
+        let float = product.a.dtype == DType::F32;
         let compute =
             if float && self.tf32 { Compute::CUBLAS_COMPUTE_32F_FAST_TF32 } else { Compute::CUBLAS_COMPUTE_32F };
         let description = Raw(lt::create_matmul_desc(compute, Type::CUDA_R_32F).map_err(refused)?);
         let layout = |matrix: MatrixAt, rows: u64, cols: u64| {
-            let kind = match matrix.scalar {
-                Scalar::F32 => Type::CUDA_R_32F,
-                Scalar::F16 => Type::CUDA_R_16F,
-                Scalar::Bf16 => Type::CUDA_R_16BF,
+            let kind = match matrix.dtype {
+                DType::F32 => Type::CUDA_R_32F,
+                DType::F16 => Type::CUDA_R_16F,
+                DType::BF16 => Type::CUDA_R_16BF,
             };
             lt::create_matrix_layout(kind, rows, cols, matrix.stride as i64).map(Raw).map_err(refused)
         };

@@ -2,7 +2,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{
     CudaBackend, Grid, blocks_for,
-    runtime::{DevicePtr, MatrixAt, Product, Scalar},
+    runtime::{DevicePtr, MatrixAt, Product},
     source::Module,
 };
 use crate::backend::{
@@ -46,7 +46,7 @@ pub(super) fn modules() -> Vec<Module> {
 
 impl CudaBackend {
     fn matrix(&self, tensor: &Tensor) -> Result<MatrixAt, BackendError> {
-        Ok(MatrixAt { at: self.tensor(tensor)?, scalar: Scalar::F32, stride: tensor.stride() as u64 })
+        Ok(MatrixAt { at: self.tensor(tensor)?, dtype: tensor.dtype(), stride: tensor.stride() as u64 })
     }
 
     /// Sums of the columns of `x`, or of `(x - center) * weight`, or of `(x - center)^2`, given a centre.

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::source::Module;
-use crate::backend::{BackendError, Replay};
+use crate::backend::{BackendError, DType, Replay};
 
 /// An address in device memory; 0 where there is none.
 pub(super) type DevicePtr = u64;
@@ -88,19 +88,11 @@ pub(super) trait Runtime: fmt::Debug + Send + Sync {
     }
 }
 
-/// A type of numbers in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Scalar {
-    F32,
-    F16,
-    Bf16,
-}
-
 /// A row-major matrix in device memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MatrixAt {
     pub(super) at: DevicePtr,
-    pub(super) scalar: Scalar,
+    pub(super) dtype: DType,
     /// Elements from one row to the next.
     pub(super) stride: u64,
 }

@@ -1,17 +1,8 @@
 use super::{
-    super::runtime::{MatrixAt, Product, Scalar},
+    super::runtime::{MatrixAt, Product},
     memory::HostMemory,
 };
-use crate::backend::BackendError;
-
-impl Scalar {
-    fn bytes(self) -> u64 {
-        match self {
-            Self::F32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-        }
-    }
-}
+use crate::backend::{BackendError, DType};
 
 /// # Errors
 /// [`BackendError::Driver`] if a matrix does not lie in one allocation.
@@ -27,7 +18,7 @@ pub(super) fn check(product: &Product, memory: &HostMemory) -> Result<(), Backen
                 matrix.stride
             )));
         }
-        let bytes = ((rows - 1) * matrix.stride + cols) * matrix.scalar.bytes();
+        let bytes = ((rows - 1) * matrix.stride + cols) * (4 / matrix.dtype.per_word() as u64);
         memory.check_range(what, matrix.at, bytes)
     };
     if product.transpose_a { matrix("a", product.a, k, m) } else { matrix("a", product.a, m, k) }?;
@@ -83,25 +74,25 @@ unsafe fn load(matrix: MatrixAt, rows: usize, cols: usize, transpose: bool) -> V
 }
 
 pub(super) unsafe fn read(matrix: MatrixAt, place: u64) -> f32 {
-    let at = matrix.at + place * matrix.scalar.bytes();
+    let at = matrix.at + place * (4 / matrix.dtype.per_word() as u64);
     // SAFETY: the caller's promise.
     unsafe {
-        match matrix.scalar {
-            Scalar::F32 => (at as *const f32).read(),
-            Scalar::F16 => half_to_float((at as *const u16).read()),
-            Scalar::Bf16 => f32::from_bits(u32::from((at as *const u16).read()) << 16),
+        match matrix.dtype {
+            DType::F32 => (at as *const f32).read(),
+            DType::F16 => half_to_float((at as *const u16).read()),
+            DType::BF16 => f32::from_bits(u32::from((at as *const u16).read()) << 16),
         }
     }
 }
 
 unsafe fn write(matrix: MatrixAt, place: u64, value: f32) {
-    let at = matrix.at + place * matrix.scalar.bytes();
+    let at = matrix.at + place * (4 / matrix.dtype.per_word() as u64);
     // SAFETY: the caller's promise.
     unsafe {
-        match matrix.scalar {
-            Scalar::F32 => (at as *mut f32).write(value),
-            Scalar::F16 => (at as *mut u16).write(float_to_half(value)),
-            Scalar::Bf16 => (at as *mut u16).write(float_to_bfloat(value)),
+        match matrix.dtype {
+            DType::F32 => (at as *mut f32).write(value),
+            DType::F16 => (at as *mut u16).write(float_to_half(value)),
+            DType::BF16 => (at as *mut u16).write(float_to_bfloat(value)),
         }
     }
 }

@@ -1,10 +1,11 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::{
-    super::runtime::{MatrixAt, Scalar},
+    super::runtime::MatrixAt,
     product::{float_to_bfloat, float_to_half, half_to_float},
     *,
 };
+use crate::backend::DType;
 
 /// Kernels of which each uses one thing.
 const KERNELS: &str = include_str!("tests.cu");
@@ -265,22 +266,22 @@ fn products_take_every_layout() {
     for case in 0..16 {
         let [transpose_a, transpose_b, accumulate, with_bias] = [1, 2, 4, 8].map(|bit| case & bit != 0);
         // Small integers are exact in every type.
-        for scalar in [Scalar::F32, Scalar::F16, Scalar::Bf16] {
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
             let place = |rows: usize, cols: usize, number: &dyn Fn(usize, usize) -> f32| {
                 let stride = cols + 3;
                 let values: Vec<f32> = (0..rows * stride)
                     .map(|i| if i % stride < cols { number(i / stride, i % stride) } else { f32::NAN })
                     .collect();
-                let bits: Vec<u8> = match scalar {
-                    Scalar::F32 => bytemuck::cast_slice(&values).to_vec(),
-                    Scalar::F16 => values.iter().flat_map(|&v| float_to_half(v).to_le_bytes()).collect(),
-                    Scalar::Bf16 => values.iter().flat_map(|&v| float_to_bfloat(v).to_le_bytes()).collect(),
+                let bits: Vec<u8> = match dtype {
+                    DType::F32 => bytemuck::cast_slice(&values).to_vec(),
+                    DType::F16 => values.iter().flat_map(|&v| float_to_half(v).to_le_bytes()).collect(),
+                    DType::BF16 => values.iter().flat_map(|&v| float_to_bfloat(v).to_le_bytes()).collect(),
                 };
                 let mut words = vec![0u32; bits.len().div_ceil(4)];
                 bytemuck::cast_slice_mut(&mut words)[..bits.len()].copy_from_slice(&bits);
                 let at = emulation.allocate(words.len() as u64 * 4, "matrix").unwrap();
                 emulation.upload(at, &words).unwrap();
-                MatrixAt { at, scalar, stride: stride as u64 }
+                MatrixAt { at, dtype, stride: stride as u64 }
             };
             let a = if transpose_a { place(k, m, &|i, j| value(j, i, 1)) } else { place(m, k, &|i, j| value(i, j, 1)) };
             let b = if transpose_b { place(n, k, &|i, j| value(j, i, 2)) } else { place(k, n, &|i, j| value(i, j, 2)) };
@@ -309,7 +310,7 @@ fn products_take_every_layout() {
                     expected += if accumulate { value(i, j, 3) } else { 0.0 };
                     // SAFETY: the matrix has this entry.
                     let got = unsafe { product::read(out, i as u64 * out.stride + j as u64) };
-                    assert_eq!(got, expected, "case {case}, {scalar:?}, entry {i}, {j}");
+                    assert_eq!(got, expected, "case {case}, {dtype:?}, entry {i}, {j}");
                 }
             }
             let too_large = Product { k: 40, ..product };
