@@ -199,7 +199,7 @@ const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, fl
 
 /// Attention, whose threads hold one chunk of a head or several.
 const fn attention(kernel: Kernel, part: &'static str, flags: &'static [Flag]) -> Spec {
-    Spec { constant: Some(("REGISTERS", &[1, 4])), ..spec(kernel, "transformer", Some(part), flags) }
+    Spec { constant: Some(("REGISTERS", &[1, 2, 4])), ..spec(kernel, "transformer", Some(part), flags) }
 }
 
 const KERNELS: &[Spec] = &[
@@ -277,13 +277,9 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM_NEIGHBOUR),
     Spec { one_of: &[Flag::Subgroups], ..spec(Kernel::SubgroupProbe, "subgroups", None, &[]) },
     attention(Kernel::TransformerEdge, "EDGE", TRANSFORMER),
-    attention(
-        Kernel::TransformerForward,
-        "FORWARD",
-        &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented, Flag::Subgroups],
-    ),
+    attention(Kernel::TransformerForward, "FORWARD", TRANSFORMER),
     spec(Kernel::TransformerMerge, "transformer", Some("MERGE"), &[Flag::Scalar]),
-    attention(Kernel::TransformerPack, "PACK", &[Flag::Scalar, Flag::Dropout, Flag::Subgroups]),
+    spec(Kernel::TransformerPack, "transformer", Some("PACK"), &[Flag::Scalar, Flag::Dropout, Flag::Subgroups]),
     attention(Kernel::TransformerQuery, "QUERY", TRANSFORMER),
     attention(Kernel::TransformerSource, "SOURCE", TRANSFORMER),
     spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
@@ -445,7 +441,8 @@ impl Variant {
         let of_edges = [Kernel::GatByWeight, Kernel::GatEdgeGrad, Kernel::Gatv2ByWeight, Kernel::Gatv2EdgeGrad];
         let edges_missing = of_edges.contains(&self.kernel) && !self.has(Flag::Edges);
         let half_column = self.has(Flag::Half) && self.has(Flag::Scalar);
-        let incomplete = of_no_attributes || edges_missing || scaled_apart;
+        let two_numbers = self.spec().file == "transformer" && self.has(Flag::Scalar) && self.constant == 2;
+        let incomplete = of_no_attributes || two_numbers || edges_missing || scaled_apart;
         !(incomplete || half_column || positions_unused || biased_sum || both_transposed || two_sums)
             && (self.spec().file != "reduce" || self.reduces())
     }
