@@ -1,6 +1,7 @@
 // What kernels of attention share that go over the edges of a row four at a time (transformer.wgsl, gatv2.wgsl,
 // gat.wgsl): which threads have what, sums of scores over the lanes of a head, the online softmax, and what gradients
-// make of scores. The file that includes this one has `run`, `task_at`, `edge_id` and `heads_apart`.
+// make of scores. The file that includes this one has `run`, `task_at`, `edge_id`, `heads_apart`, and for gradients
+// `numbers_of` a destination's head: logsumexp in units of log 2, and delta.
 //
 // A head lies over `lanes` threads side by side, and the heads of a row over neighbouring threads, so that rows that
 // belong together are read together. All loads of four edges are made before the first is used: the edges past the last
@@ -86,14 +87,7 @@ fn present(work: Work, step: u32) -> vec4<bool> {
     return vec4<u32>(step, step + 1u, step + 2u, step + 3u) < vec4<u32>(work.count);
 }
 
-// The sum of products, channel after channel, added to `sum`.
-#ifdef SCALAR
-fn add_inner(sum: f32, a: Chunk, b: Chunk) -> f32 { return fma(a, b, sum); }
-#else
-fn add_inner(sum: f32, a: Chunk, b: Chunk) -> f32 {
-    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
-}
-#endif
+#include inner
 
 #ifdef SUBGROUPS
 // How often the loop over edges runs, times four: for all of them that exchange values.
@@ -115,6 +109,12 @@ fn share_of(work: Work, values: vec4<f32>) -> f32 {
         sum += subgroupShuffleXor(sum, half);
     }
     return sum;
+}
+
+// Of four numbers that every lane knows, the one of its share.
+fn own_of(work: Work, values: vec4<u32>) -> u32 {
+    let pair = select(values.xy, values.zw, work.share >= 2u);
+    return select(pair.x, pair.y, (work.share & 1u) == 1u);
 }
 
 // All four numbers, each from a lane that has it.
@@ -173,10 +173,11 @@ fn most_edges(work: Work) -> u32 {
 // Whether dropout keeps the edge at `step`.
 fn is_kept(work: Work, key: vec2<u32>, head: u32, step: u32) -> bool {
 #ifdef DROPOUT
-    return dropout_hash(key, edge_id(edge_of(work, step)), head) >= p.threshold;
-#else
-    return true;
+    if p.threshold > 0u {
+        return dropout_hash(key, edge_id(edge_of(work, step)), head) >= p.threshold;
+    }
 #endif
+    return true;
 }
 
 fn are_kept(work: Work, key: vec2<u32>, head: u32, step: u32) -> vec4<bool> {
@@ -195,6 +196,17 @@ fn dropout_scale() -> f32 {
 #else
     return 1.0;
 #endif
+}
+
+// What numbers of which lanes have their share in the first place, or all have all four, add up to over a head.
+fn total_of(numbers: vec4<f32>) -> f32 {
+#ifdef SUBGROUPS
+    if in_shares() {
+        let pair = numbers.x + subgroupShuffleXor(numbers.x, (1u << p.lanes_log2) >> 1u);
+        return pair + subgroupShuffleXor(pair, (1u << p.lanes_log2) >> 2u);
+    }
+#endif
+    return (numbers.x + numbers.z) + (numbers.y + numbers.w);
 }
 
 #ifdef FORWARD
@@ -252,14 +264,10 @@ fn take_parts(work: Work, before: Softmax, parts: vec4<f32>, factor: f32, key: v
     return take_four(work, before, factor * sum_four(work, parts), key, step);
 }
 
-fn total_of(_work: Work, softmax: Softmax) -> f32 {
-#ifdef SUBGROUPS
-    if in_shares() {
-        let pair = softmax.totals.x + subgroupShuffleXor(softmax.totals.x, (1u << p.lanes_log2) >> 1u);
-        return pair + subgroupShuffleXor(pair, (1u << p.lanes_log2) >> 2u);
-    }
-#endif
-    return (softmax.totals.x + softmax.totals.z) + (softmax.totals.y + softmax.totals.w);
+// What edges add up to where weights do to `total`; as it is where that is 0. The rounding of a reciprocal would be the
+// same in all channels, and would not average out of gradients.
+fn of_total(sum: Chunk, total: f32) -> Chunk {
+    return (dropout_scale() * sum) / select(1.0, total, total > 0.0);
 }
 #else
 
@@ -275,12 +283,42 @@ struct Numbers {
     delta: vec4<f32>,
 }
 
+fn numbers_of_row(row: u32, head: u32) -> Numbers {
+    let numbers = numbers_of(row, head);
+    return Numbers(vec4<f32>(numbers.x), vec4<f32>(numbers.y));
+}
+
+// The same of four rows.
+fn numbers_of_rows(work: Work, rows: vec4<u32>) -> Numbers {
 #ifdef SUBGROUPS
-fn terms_of_share(work: Work, score: f32, along: f32, numbers: Numbers, key: vec2<u32>, head: u32, step: u32) -> Terms {
+    if in_shares() {
+        return numbers_of_row(own_of(work, rows), work.head);
+    }
+#endif
+#unroll u 4
+    let numbers_$u = numbers_of(rows[$u], work.head);
+#endunroll
+    return Numbers(
+        vec4<f32>(numbers_0.x, numbers_1.x, numbers_2.x, numbers_3.x),
+        vec4<f32>(numbers_0.y, numbers_1.y, numbers_2.y, numbers_3.y),
+    );
+}
+
+#ifdef SUBGROUPS
+// `by_score` and `by_value` of the lane's share.
+fn terms_of_share(
+    work: Work,
+    score: f32,
+    along: f32,
+    numbers: Numbers,
+    key: vec2<u32>,
+    head: u32,
+    step: u32,
+) -> vec2<f32> {
     let there = step + work.share < work.count;
     let weight = select(0.0, exp2(score - numbers.logsumexp.x), there);
-    let passed = select(0.0, dropout_scale() * weight, is_kept(work, key, head, step + work.share));
-    return Terms(from_shares(work, passed * along - weight * numbers.delta.x), from_shares(work, passed));
+    let factor = select(0.0, dropout_scale(), is_kept(work, key, head, step + work.share));
+    return weight * vec2<f32>(factor * along - numbers.delta.x, factor);
 }
 #endif
 
@@ -294,8 +332,8 @@ fn terms_of_four(
     step: u32,
 ) -> Terms {
     let weights = select(vec4<f32>(), exp2(scores - numbers.logsumexp), present(work, step));
-    let passed = select(vec4<f32>(), dropout_scale() * weights, are_kept(work, key, head, step));
-    return Terms(passed * along - weights * numbers.delta, passed);
+    let factors = select(vec4<f32>(), vec4<f32>(dropout_scale()), are_kept(work, key, head, step));
+    return Terms(weights * (factors * along - numbers.delta), weights * factors);
 }
 
 // Of scores, in units of 1 / `factor`, and products <g, v> of which every lane has its part.
@@ -312,7 +350,8 @@ fn terms_of_parts(
 #ifdef SUBGROUPS
     if in_shares() {
         let score = factor * share_of(work, scores);
-        return terms_of_share(work, score, share_of(work, along), numbers, key, head, step);
+        let terms = terms_of_share(work, score, share_of(work, along), numbers, key, head, step);
+        return Terms(from_shares(work, terms.x), from_shares(work, terms.y));
     }
 #endif
     let both = sum_eight(work, scores, along);

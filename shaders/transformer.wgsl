@@ -89,15 +89,10 @@ fn main(
 #write qg: array<Chunk>
 #write stats: array<vec2<u32>>
 
+#include inner
 #include lanes
 alias Sum = f32;
 const LOG2_E: f32 = 1.4426950408889634;
-
-#ifdef SCALAR
-fn inner(a: Chunk, b: Chunk) -> f32 { return a * b; }
-#else
-fn inner(a: Chunk, b: Chunk) -> f32 { return dot(a, b); }
-#endif
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -118,7 +113,7 @@ fn main(
             let gradient = g[start];
             qg[to] = q[start];
             qg[to + p.chunks] = gradient;
-            delta += inner(gradient, out[start]);
+            delta = add_inner(delta, gradient, out[start]);
         }
     }
     delta = sum_over_lanes(delta, thread, lanes);
@@ -322,7 +317,7 @@ fn run(work: Work) {
 #endunroll
 #endunroll
     }
-    let total = total_of(work, softmax);
+    let total = total_of(softmax.totals);
     if !work.mine {
         return;
     }
@@ -340,10 +335,9 @@ fn run(work: Work) {
             logsumexp[row * p.logsumexp_stride + work.head] = select(0.0, sum, some);
         }
     }
-    let scale = dropout_scale() / select(1.0, total, some && !in_segments);
 #unroll r REGISTERS
     if slot_$r.there {
-        out[row * p.out_stride + slot_$r.wide] = scale * sum_$r;
+        out[row * p.out_stride + slot_$r.wide] = of_total(sum_$r, select(total, 0.0, in_segments));
     }
 #endunroll
 }
@@ -352,11 +346,6 @@ fn run(work: Work) {
 // Log-sum-exp and delta.
 fn numbers_of(destination: u32, head: u32) -> vec2<f32> {
     return bitcast<vec2<f32>>(stats[destination * p.heads + head]);
-}
-
-fn numbers_of_row(row: u32, head: u32) -> Numbers {
-    let numbers = numbers_of(row, head);
-    return Numbers(vec4<f32>(numbers.x), vec4<f32>(numbers.y));
 }
 #endif
 
@@ -441,23 +430,6 @@ fn run(work: Work) {
 #endif
 
 #ifdef SOURCE
-// The numbers of the destinations of four edges.
-fn numbers_of_edges(work: Work, columns: vec4<u32>) -> Numbers {
-#ifdef SUBGROUPS
-    if in_shares() {
-        let pair = select(columns.xy, columns.zw, work.share >= 2u);
-        return numbers_of_row(select(pair.x, pair.y, (work.share & 1u) == 1u), work.head);
-    }
-#endif
-#unroll u 4
-    let numbers_$u = numbers_of(columns[$u], work.head);
-#endunroll
-    return Numbers(
-        vec4<f32>(numbers_0.x, numbers_1.x, numbers_2.x, numbers_3.x),
-        vec4<f32>(numbers_0.y, numbers_1.y, numbers_2.y, numbers_3.y),
-    );
-}
-
 fn run(work: Work) {
 #unroll r REGISTERS
     let slot_$r = slot_of(work.head, work.lane + ($ru << p.lanes_log2));
@@ -505,7 +477,7 @@ fn run(work: Work) {
         }
 #endif
 #endunroll
-        let numbers = numbers_of_edges(work, vec4<u32>(column_0, column_1, column_2, column_3));
+        let numbers = numbers_of_rows(work, vec4<u32>(column_0, column_1, column_2, column_3));
 #unroll u 4
         var score_$u = 0.0;
         var along_$u = 0.0;
