@@ -3,7 +3,8 @@
 //
 //   x, y, out [rows, stride] features of `cols` or `blocks * cols` columns; weight [rows, blocks] floats
 //
-// A thread a number of `out`. Bytes: every number once.
+// A thread a number of `out`. Bytes a number of `out`, f those of a feature: copy 2 f; spread f, + f (y), x once a block from the cache;
+// merge (blocks + 1) f, + f (y). 4 more a block of a row for its weight.
 #include "common.cuh"
 
 struct BlockArgs {

@@ -1,9 +1,11 @@
-// Functions entry by entry.
+// Functions entry by entry: out = f(x), y f'(x), (a + factor) x + b y, x y, x + row, and x with dropout, dense and of the entries of a
+// sparse matrix. f is relu, leaky relu, elu, sigmoid, tanh, 1 / x or 1 / sqrt(x), both 0 where x is not positive.
 //
 //   x, y, out: features of one shape, [rows, stride]; padding is computed along, nobody reads it
-//   row [1, cols], factor [1, 1], values [edges]: floats
+//   row [1, cols], factor [1, 1], values [edges]: floats; offsets [rows + 1], columns [edges] of the sparse matrix
 //
-// A thread a chunk of 16 bytes. Bytes an entry: what is read and written, once.
+// A thread a chunk of 16 bytes; of a sparse matrix a warp a row. Bytes an entry, f those of a feature: 2 f, of two operands 3 f; sparse
+// 12, + 4 a row.
 #include "random.cuh"
 
 struct ElementwiseArgs {

@@ -760,6 +760,12 @@ HOPWISE_ATOMIC_ADD(int)
 HOPWISE_ATOMIC_ADD(unsigned)
 HOPWISE_ATOMIC_ADD(unsigned long long)
 
+static inline unsigned atomicMax(unsigned* at, unsigned value) {
+    const unsigned before = *at;
+    *at = before > value ? before : value;
+    return before;
+}
+
 // Conversions round to nearest, ties to even, as the instruction cvt.rn; NaNs become its NaN.
 static inline float half_to_float(unsigned short bits) {
     const unsigned sign = (unsigned)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 0x3ff;

@@ -1,9 +1,12 @@
-// The gate between a node and its neighbours: b_i = sigmoid(<w, (x_i, r_i, x_i - r_i)>), out_i = b_i r_i + (1 - b_i) x_i; its gradients.
+// The gate between a node and its neighbours: b_i = sigmoid(<w, (x_i, r_i, x_i - r_i)>), out_i = b_i r_i + (1 - b_i) x_i. Its gradients,
+// with w in thirds: z_i = <g_i, r_i - x_i> b_i (1 - b_i), grad_x_i = (1 - b_i) g_i + z_i (w_1 + w_3), grad_r_i = b_i g_i + z_i (w_2 - w_3);
+// grad_w = (u, t, u - t) of u = sum of z_i x_i and t = sum of z_i r_i.
 //
 //   x, r, g, out, grad_x, grad_r [rows, stride] features; weight [3 * cols], b, z [rows] floats; u, t [cols] floats
 //
-// A warp a row, lanes across the columns, merged in a fixed tree. Bytes a row: x and r twice (the second time from the cache) and out;
-// backward x, r, g twice and both gradients. Source: "Masked Label Prediction" (Shi et al., IJCAI 2021).
+// A warp a row, lanes across the columns, merged in a fixed tree; of w a thread a column. Bytes a row of C columns, f those of a feature:
+// 3 f C + 4 (x and r once more from the cache); backward 5 f C + 8 (g once more).
+// Source: "Masked Label Prediction" (Shi et al., IJCAI 2021).
 #include "common.cuh"
 
 struct GateArgs {

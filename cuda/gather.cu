@@ -2,7 +2,7 @@
 //
 //   x, out [.., stride] features, rows [count]
 //
-// A thread a chunk of 16 bytes, or a number where there is one column. Bytes: every row read and written once, 4 a number.
+// A thread a chunk of 16 bytes, or a number where there is one column. Bytes a row of F bytes: 2 F, + 4 for its number.
 #include "common.cuh"
 
 struct GatherArgs {

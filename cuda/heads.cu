@@ -1,8 +1,15 @@
-// Heads side by side in a row: `channels` numbers each, or those and `attributes` more. A thread a number of the output.
+// Heads side by side in a row: `channels` numbers each, or those and `attributes` more.
+//
+// extend_heads: out_ih = (x_ih, W_h^T x_ih);  fold_heads: out_ih = y_ih + W_h t_ih of x_ih = (y_ih, t_ih)
+// head_blocks:  of a product of all heads with all heads, those of a head with its own attributes
+// mean_heads:   out_i = sum over h of x_ih / heads;  spread_heads: out_ih = x_i / heads
 //
 //   x [rows, x_stride], out [rows, out_stride] features; weight [heads * channels, weight_stride] floats, [channels, attributes] a head
+//   products [heads * channels, x_stride], blocks [heads * channels, out_stride] floats
 //
-// Bytes: x and out once; weights from the cache.
+// A thread a number of the output. Bytes: x and out once; extend_heads reads a row once an attribute and fold_heads its attributes once a
+// channel, from the cache, as weights.
+// Source: linear functions moved across sums, as for edge features in "Masked Label Prediction" (Shi et al., IJCAI 2021).
 #include "common.cuh"
 
 struct HeadArgs {

@@ -1,10 +1,13 @@
 // What stands beside the dense products of cuBLASLt: sums of columns and transposes.
 //
+// column_sums: out_c = sum over r of x_rc, or of (x - center) * weight, or of (x - center)^2; a block takes ROWS_PER_PART rows of 32
+//              columns, 8 threads a column, merged in a fixed order; column_merge adds the parts up.
+// transpose:   out_cr = x_rc, tiles of 32 x 32 through shared memory.
+//
 //   x [rows, stride] features, out [cols, out_stride]; partials [parts, width] floats, sums floats
 //
-// column_sums: of x, or of (x - center) * weight, or of (x - center)^2; a block takes ROWS_PER_PART rows of 32 columns, 8 threads a column, merged in a fixed order; column_merge adds the parts up.
-// transpose:   tiles of 32 x 32 through shared memory.
-// Bytes: every entry once.
+// Bytes an entry, f those of a feature: column_sums f, + f (weight), and 8 a column and part; transpose 2 f.
+// Source: transposes after "Optimizing Matrix Transpose in CUDA" (Ruetsch, Micikevicius, NVIDIA, 2009).
 #include "common.cuh"
 
 #define TILE 32

@@ -1,9 +1,14 @@
-// Batch normalisation, column by column, and layer normalisation, row by row; see src/backend/kernels/norm.rs.
+// Batch normalisation, column by column, and layer normalisation, row by row. With h = (x - mean) * inverse_deviation:
+//
+// column_norm, row_norm: out = h weight + bias
+// column_norm_grad:      out = weight inverse_deviation (g - (g_sum + h inverse_deviation product_sum) / rows), the latter where the
+//                        moments are those of x
+// row_norm_grad:         out = inverse_deviation (v - mean(v) - h mean(v h)) with v = g weight; scaled = g h
 //
 //   x, g, out, scaled [rows, stride] features; mean, inverse_deviation, weight, bias, g_sum, product_sum [cols] floats
 //
-// column_norm, column_norm_grad: a thread a number. row_norm, row_norm_grad: a warp a row, lanes across the columns, merged in a fixed tree.
-// Bytes: every matrix once; rows are read again from the cache.
+// By columns a thread a number; by rows a warp a row, lanes across the columns, merged in a fixed tree. Bytes a number, f those of a
+// feature: column_norm and row_norm 2 f, column_norm_grad 2 f or 3 f, row_norm_grad 3 f or 4 f; rows are read again from the cache.
 // Sources: "Batch Normalization" (Ioffe, Szegedy, ICML 2015); "Layer Normalization" (Ba, Kiros, Hinton, 2016).
 #include "common.cuh"
 

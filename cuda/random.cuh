@@ -1,4 +1,10 @@
 // Dropout by a hash of (seed, step, layer, row, column), the same bits as src/backend/kernels/random.rs.
+//
+// With mix a bijection of 32-bit words: key = mix(mix(mix(mix(seed_low) ^ seed_high) ^ step) ^ layer),
+// hash = mix(mix(key ^ row) ^ mix(mix(key ^ 0x9e3779b9) ^ column)). Entries whose hash is below p 2^32 are dropped.
+//
+// Any thread computes the hash of any entry: no mask is stored, no byte is moved.
+// Source: the multipliers of mix are from "Hash Function Prospector" (Wellons, 2018).
 #include "common.cuh"
 
 struct StepData {

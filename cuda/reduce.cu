@@ -41,6 +41,7 @@ struct ReduceArgs {
     void* coefficients;        // features where DIRECT, else floats
     float* slope;              // null unless wanted; [num_src, slope_stride]
     float* partials;
+    const u32* largest;        // null unless the gradient is done by extreme.cu where this is finite
     u64 x_stride;
     u64 out_stride;
     u64 kept_stride;
@@ -634,10 +635,15 @@ __device__ __forceinline__ void take_edges(const ReduceArgs& p, Gradient& to, u3
     }
 }
 
+// Whether extreme.cu has done it all.
+__device__ __forceinline__ bool is_done(const ReduceArgs& p) {
+    return p.largest && *p.largest < __float_as_uint(INFINITE);
+}
+
 KERNEL(reduce_backward, ReduceArgs, THREADS) {
     Task task;
     u32 chunk;
-    if (!find_chunk(p, task, chunk)) {
+    if (is_done(p) || !find_chunk(p, task, chunk)) {
         return;
     }
     const float temperature = p.temperature ? p.temperature[0] : 1.0f;
@@ -675,7 +681,7 @@ KERNEL(reduce_backward, ReduceArgs, THREADS) {
 
 KERNEL(reduce_backward_merge, ReduceArgs, THREADS) {
     const u32 index = blockIdx.x * THREADS + threadIdx.x;
-    if (index >= p.graph.num_heavy * p.chunks) {
+    if (is_done(p) || index >= p.graph.num_heavy * p.chunks) {
         return;
     }
     const u32* heavy = p.graph.heavy + 4 * (index / p.chunks);

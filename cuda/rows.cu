@@ -1,8 +1,14 @@
 // Functions row by row: a warp a row, lanes across the columns, merged in a fixed tree.
 //
+// row_dot:       out_r = <x_r, y_r> / divisor_r, 0 where the divisor is 0
+// l2_normalize:  out_r = x_r / max(|x_r|, epsilon); its gradient (g_r - x_r <g_r, x_r> / |x_r|^2) / |x_r|, or g_r / epsilon
+// argmax:        the column of the largest entry, the first of equals
+// cross_entropy: losses_r = weight_r (log sum exp x_r - x_r,label), out_r = weight_r (softmax(x_r) - onehot(label))
+// binary_cross_entropy, w = weight_r / cols: losses_r = w sum_c (max(x, 0) - x t + log(1 + exp(-|x|))), out = w (sigmoid(x) - t)
+//
 //   x, y, out [rows, stride] features; divisor, losses, weight [rows]; labels, winners [rows]
 //
-// Bytes a row: every operand once (twice where a second pass over the row needs it, from the cache).
+// Bytes a row: every operand once (again where a second pass over the row needs it, from the cache).
 #include "common.cuh"
 
 struct RowArgs {

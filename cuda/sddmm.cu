@@ -7,6 +7,7 @@
 // UNROLL edges are summed over the lanes together.
 //
 // Bytes an edge: 8 + F, + 4 (column scale); a row: 4 + F, + 4 (row scale).
+// Source: SDDMM after "Sampled Dense Matrix Multiplication for High-Performance Machine Learning" (Nisa et al., HiPC 2018).
 //
 // THREADS, LANES, CHUNKS, UNROLL; WIDE: 1 if there are panels.
 #include "attention.cuh"

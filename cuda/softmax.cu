@@ -1,5 +1,8 @@
 // Softmax over the in-edges of each node, column by column, and its gradient.
 //
+// softmax_forward:  out_k = exp(scale s_k - m_i) / sum over edges k' into i of exp(scale s_k' - m_i), m_i the largest of the row
+// softmax_backward: out_k = scale w_k (g_k - sum over edges k' into i of w_k' g_k'), w the weights of the forward pass
+//
 //   score, weight, grad, out [edges, stride] floats, in edge order
 //
 // Threads lie over a row's edges and, neighbouring ones, over `lanes` of their columns, so that what is read is one piece. A warp a

@@ -7,20 +7,15 @@
 //   partials [num_segments, heads, head_chunks * CHUNK] floats: sums of the segments of heavy rows, merged in order (two such arrays
 //   by source); statistics [num_segments, heads] pairs: the softmax of each
 //
-// `lanes` threads have a task, all of its heads that fit: a head lies over LANES of them, each with CHUNKS chunks of 16 bytes, the
-// channels first, then the attributes. Heads that do not fit are passes of the grid, one after the other, so that each gathers from
-// a slice of the matrices that the cache holds longer. UNROLL edges are in flight; the columns of the next ones are read meanwhile.
-// Consecutive rows share a block, so that columns which they have in common are read once through L1.
-// WIDE: heads of more channels than a warp has registers for. A pass is a part of a head's channels, scores are computed from all
-// of them, once for each part.
+// head_tasks.cuh tells how rows are shared out: a head's chunks are those of its channels, then those of the attributes.
 //
 // Bytes an edge, F = heads * channels: forward 4 + 2 F, by destination 4 + 2 F, by source 4 + 2 F + 8 heads; attributes on top of each,
 // as often as there are passes. Sources: "Masked Label Prediction" (Shi et al., IJCAI 2021); softmax kept per node after "On Efficient
 // Scaling of GNNs via IO-Aware Layers Implementations" (ICML 2026) and "Online normalizer calculation for softmax" (Milakov, Gimelshein, 2018).
 //
 // SOURCE: 1 for the pass by source, 0 for the others. GENERAL: 1 if there are attributes or heads do not start at multiples of 16
-// bytes. WIDE: see above. THREADS of a block; LANES, CHUNKS, UNROLL.
-#include "attention.cuh"
+// bytes. THREADS, LANES, CHUNKS, UNROLL, WIDE as in head_tasks.cuh.
+#include "head_tasks.cuh"
 
 struct TransformerArgs {
     Graph graph;
@@ -58,7 +53,6 @@ struct TransformerArgs {
     u32 padding;
 };
 
-#define SHARES Shares<UNROLL, LANES>
 // Blocks that share a multiprocessor: as many as leave room for all rows in flight.
 #if SOURCE && CHUNKS == 4 && GENERAL && !WIDE
 #define BLOCKS 1
@@ -67,9 +61,6 @@ struct TransformerArgs {
 #else
 #define BLOCKS 3
 #endif
-// Chunks that a task's lanes hold of a head.
-#define PART_CHUNKS (LANES * CHUNKS)
-
 // A chunk of a head: where it starts, and how many of its numbers there are.
 struct Slot {
     u32 wide;  // in a row of q
@@ -96,38 +87,6 @@ __device__ __forceinline__ Slot slot_of(const TransformerArgs& p, u32 head, u32 
     return slot;
 }
 
-__device__ __forceinline__ const feature* row_of(const feature* matrix, u32 row, u32 bytes) {
-    return (const feature*)((const char*)matrix + (u64)row * bytes);
-}
-
-// A chunk of a row; 0 past the channels.
-__device__ __forceinline__ Chunk load_slot(const feature* at, u32 count, bool aligned) {
-#if GENERAL
-    if (!aligned) {
-        return load_part(at, count);
-    }
-    Chunk chunk = chunk_of(0.0f);
-    if (count > 0) {
-        chunk = load_chunk(at);
-    }
-#pragma unroll
-    for (int c = 0; c < CHUNK; c++) {
-        chunk.v[c] = c < count ? chunk.v[c] : 0.0f;
-    }
-    return chunk;
-#else
-    return count > 0 ? load_chunk(at) : chunk_of(0.0f);
-#endif
-}
-
-__device__ __forceinline__ void store_slot(feature* at, const Chunk& chunk, u32 count, bool aligned) {
-    if (aligned && count == CHUNK) {
-        store_chunk(at, chunk);
-    } else {
-        store_part(at, chunk, count);
-    }
-}
-
 __device__ __forceinline__ Chunk load_wide(const TransformerArgs& p, const feature* matrix, u32 row, const Slot& slot) {
     return load_slot(row_of(matrix, row, p.wide_bytes) + slot.wide, slot.count, p.wide_aligned);
 }
@@ -152,45 +111,13 @@ __device__ __forceinline__ Chunk load_message(const TransformerArgs& p, const fe
     return load_slot(row_of(matrix, row, p.node_bytes) + slot.node, slot.count, p.node_aligned);
 }
 
-__device__ __forceinline__ Chunk scaled(const Chunk& chunk, float factor) {
-    Chunk result;
-#pragma unroll
-    for (int c = 0; c < CHUNK; c++) {
-        result.v[c] = factor * chunk.v[c];
-    }
-    return result;
-}
-
-// What a thread works on.
-struct Work {
-    Task task;
+struct Work : HeadTask {
     Slot slots[CHUNKS];
-    u32 count;  // edges
-    u32 most;   // edges of the longest task of the warp, whose lanes stay together
-    u32 lane;   // of the head
-    u32 head;
-    u32 first_chunk;  // of the head's, that the task holds
-    bool mine;        // whether there is anything to store
 };
 
 __device__ __forceinline__ Work find_work(const TransformerArgs& p) {
     Work work;
-    const u32 pass = blockIdx.x / p.blocks_a_pass;
-    const u32 block = blockIdx.x - pass * p.blocks_a_pass;
-    const u32 group_lane = threadIdx.x & (p.lanes - 1);
-    work.lane = threadIdx.x % LANES;
-#if WIDE
-    const u32 parts = (p.head_chunks + PART_CHUNKS - 1) / PART_CHUNKS;
-    work.head = (p.first_pass + pass) / parts;
-    work.first_chunk = (p.first_pass + pass) % parts * PART_CHUNKS;
-#else
-    work.head = ((p.first_pass + pass) * p.lanes + group_lane) / LANES;
-    work.first_chunk = 0;
-#endif
-    const bool found = find_group_task(p.graph, block * (THREADS / p.lanes) + threadIdx.x / p.lanes, work.task);
-    work.mine = found && work.head < p.heads;
-    work.count = work.task.last - work.task.first;
-    work.most = most_of_groups(work.count, p.lanes);
+    find_head_task(p, work);
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
         work.slots[r] = slot_of(p, work.head, work.first_chunk + work.lane + r * LANES);
@@ -227,83 +154,20 @@ __device__ __forceinline__ Chunk gather_wide(const TransformerArgs& p, const Wor
 #endif
 }
 
-// Columns of the edges in flight, and where they stand in edge order.
-struct Edges {
-    u32 columns[UNROLL];
-    u32 positions[UNROLL];
-};
-
-__device__ __forceinline__ Edges find_edges(const TransformerArgs& p, const Work& work, u32 step) {
-    Edges edges;
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++) {
-        const u32 edge = edge_at(work.task, step + u);
-        edges.columns[u] = p.graph.columns[edge];
-#if GENERAL
-        edges.positions[u] = p.graph.positions && p.attr ? p.graph.positions[edge] : edge;
-#else
-        edges.positions[u] = edge;
-#endif
-    }
-    return edges;
-}
-
-// Whether dropout keeps the edge at `step`.
-__device__ __forceinline__ bool is_kept(const TransformerArgs& p, DropoutKey key, const Work& work, u32 step) {
-    const u32 row = mix(key.row ^ p.graph.edge_ids[edge_at(work.task, step)]);
-    return dropout_factor(p.dropout, key, row, work.head) != 0.0f;
-}
-
-__device__ __forceinline__ DropoutKey key_of(const TransformerArgs& p) {
-    DropoutKey none = {0, 0};
-    return p.dropout.state ? dropout_key(p.dropout) : none;
-}
-
 #if WIDE
 // This lane's share of <q_i, K> and, where `values`, of <g_i, V>, over all chunks of the head.
 __device__ __forceinline__ float2 products(const TransformerArgs& p, const Work& work, u32 i, u32 j, u32 position, bool values) {
     float2 sums = make_float2(0.0f, 0.0f);
     for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
         const Slot slot = slot_of(p, work.head, chunk);
-        sums.x += dot(load_wide(p, p.q, i, slot), load_message(p, p.k, j, position, slot));
+        sums.x = add_dot(sums.x, load_wide(p, p.q, i, slot), load_message(p, p.k, j, position, slot));
         if (values) {
-            sums.y += dot(load_wide(p, p.g, i, slot), load_message(p, p.v, j, position, slot));
+            sums.y = add_dot(sums.y, load_wide(p, p.g, i, slot), load_message(p, p.v, j, position, slot));
         }
     }
     return sums;
 }
 #endif
-
-// The place of a head's chunk among the sums of segments.
-__device__ __forceinline__ u64 partial_at(const TransformerArgs& p, u32 segment, u32 head, u32 chunk) {
-    return (((u64)segment * p.heads + head) * p.head_chunks + chunk) * CHUNK;
-}
-
-// A thread a chunk of a head of a heavy row: what a chunk belongs to.
-struct HeavyChunk {
-    const u32* heavy;
-    u32 head;
-    u32 chunk;
-};
-
-__device__ __forceinline__ bool find_heavy(const TransformerArgs& p, HeavyChunk& found) {
-    const u64 index = (u64)blockIdx.x * THREADS + threadIdx.x;
-    const u64 in_row = (u64)p.heads * p.head_chunks;
-    const u64 row = index / in_row;
-    const u32 place = (u32)(index - row * in_row);
-    found.heavy = p.graph.heavy + 4 * row;
-    found.head = place / p.head_chunks;
-    found.chunk = place - found.head * p.head_chunks;
-    return row < p.graph.num_heavy;
-}
-
-__device__ __forceinline__ Chunk sum_of_segments(const TransformerArgs& p, const float* partials, const HeavyChunk& at) {
-    Chunk sum = chunk_of(0.0f);
-    for (u32 s = at.heavy[1]; s < at.heavy[2]; s++) {
-        add(sum, load_floats(partials + partial_at(p, s, at.head, at.chunk)));
-    }
-    return sum;
-}
 
 #if !SOURCE
 
@@ -362,28 +226,7 @@ KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, BLOCKS) {
             }
 #endif
             sum_shares<UNROLL, LANES>(scores);
-            float shares[SHARES::OWN];
-#pragma unroll
-            for (int o = 0; o < SHARES::OWN; o++) {
-                shares[o] = step + edge_of_share<UNROLL, LANES>(o) < work.count ? scores[o] : MINUS_INFINITY;
-            }
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                scores[u] = from_share<UNROLL, LANES>(shares, u);
-            }
-            const float decay = take_scores(softmax, scores);
-            if (p.dropout.state) {
-                Votes<UNROLL, LANES> kept;
-#pragma unroll
-                for (int o = 0; o < SHARES::OWN; o++) {
-                    const bool mine = is_kept(p, key, work, step + edge_of_share<UNROLL, LANES>(o));
-                    kept.bits[o] = __ballot_sync(FULL_WARP, mine);
-                }
-#pragma unroll
-                for (int u = 0; u < UNROLL; u++) {
-                    scores[u] = in_share<UNROLL, LANES>(kept, u) ? scores[u] : 0.0f;
-                }
-            }
+            const float decay = weigh_scores(p, key, work, step, softmax, scores);
 #pragma unroll
             for (int r = 0; r < CHUNKS; r++) {
                 sum[r] = scaled(sum[r], decay);
@@ -412,13 +255,12 @@ KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, BLOCKS) {
         }
         return;
     }
-    const float scale = any ? (p.dropout.state ? p.dropout.scale : 1.0f) / softmax.total : 0.0f;
     feature* out = (feature*)row_of(p.out, task.row, p.wide_bytes);
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
         const Slot& slot = work.slots[r];
         if (slot.count > 0) {
-            store_slot(out + slot.wide, scaled(sum[r], scale), slot.count, p.wide_aligned);
+            store_slot(out + slot.wide, over_edges(work, output_of(p, softmax, sum[r])), slot.count, p.wide_aligned);
         }
     }
     if (first) {
@@ -432,22 +274,11 @@ KERNEL(transformer_merge, TransformerArgs, THREADS) {
     if (!find_heavy(p, at)) {
         return;
     }
-    Softmax softmax = no_edges();
-    Chunk sum = chunk_of(0.0f);
-    for (u32 s = at.heavy[1]; s < at.heavy[2]; s++) {
-        const float2 seen = p.statistics[(u64)s * p.heads + at.head];
-        const float top = fmaxf(softmax.top, seen.x);
-        const float decay = exp2_fast(softmax.top - top);
-        const float weight = exp2_fast(seen.x - top);
-        softmax.top = top;
-        softmax.total = fmaf(weight, seen.y, softmax.total * decay);
-        sum = scaled(sum, decay);
-        add_scaled(sum, weight, load_floats(p.partials + partial_at(p, s, at.head, at.chunk)));
-    }
+    Softmax softmax;
+    const Chunk sum = merge_softmaxes(p, at, softmax);
     const u32 row = at.heavy[0];
     const Slot slot = slot_of(p, at.head, at.chunk);
-    const float scale = (p.dropout.state ? p.dropout.scale : 1.0f) / softmax.total;
-    store_slot((feature*)row_of(p.out, row, p.wide_bytes) + slot.wide, scaled(sum, scale), slot.count, p.wide_aligned);
+    store_slot((feature*)row_of(p.out, row, p.wide_bytes) + slot.wide, sum, slot.count, p.wide_aligned);
     if (at.chunk == 0) {
         p.logsumexp[(u64)row * p.logsumexp_stride + at.head] = logsumexp_of(softmax, true);
     }
@@ -501,13 +332,13 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
         g[r] = load_wide(p, p.g, task.row, work.slots[r]);
         sum[r] = chunk_of(0.0f);
 #if !WIDE
-        delta += dot(g[r], load_wide(p, p.out, task.row, work.slots[r]));
+        delta = add_dot(delta, g[r], load_wide(p, p.out, task.row, work.slots[r]));
 #endif
     }
 #if WIDE
     for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
         const Slot slot = slot_of(p, work.head, chunk);
-        delta += dot(load_wide(p, p.g, task.row, slot), load_wide(p, p.out, task.row, slot));
+        delta = add_dot(delta, load_wide(p, p.g, task.row, slot), load_wide(p, p.out, task.row, slot));
     }
 #endif
     delta = sum_over_lanes(delta, LANES);
@@ -567,12 +398,9 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
 #pragma unroll
             for (int o = 0; o < SHARES::OWN; o++) {
                 const u32 at = step + edge_of_share<UNROLL, LANES>(o);
-                const float weight = at < work.count ? exp2_fast(scores[o] - logsumexp) : 0.0f;
-                by_value[o] = weight;
-                if (p.dropout.state) {
-                    by_value[o] = is_kept(p, key, work, at) ? weight * p.dropout.scale : 0.0f;
-                }
-                by_score[o] = by_value[o] * along[o] - weight * delta;
+                const EdgeGrad grad = edge_grad(p, key, work, at, scores[o], along[o], logsumexp, delta);
+                by_value[o] = grad.by_value;
+                by_score[o] = grad.by_score;
             }
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
@@ -600,7 +428,7 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
         if (slot.count == 0) {
             continue;
         }
-        const Chunk grad = scaled(sum[r], p.factor);
+        const Chunk grad = over_edges(work, scaled(sum[r], p.factor));
         if (task.partial != NO_EDGE) {
             const u32 chunk = work.first_chunk + work.lane + r * LANES;
             store_floats(p.partials + partial_at(p, task.partial, work.head, chunk), grad);
@@ -697,12 +525,9 @@ KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
 #pragma unroll
             for (int o = 0; o < SHARES::OWN; o++) {
                 const u32 at = step + edge_of_share<UNROLL, LANES>(o);
-                const float weight = at < work.count ? exp2_fast(scores[o] - numbers[o].x) : 0.0f;
-                by_value[o] = weight;
-                if (p.dropout.state) {
-                    by_value[o] = is_kept(p, key, work, at) ? weight * p.dropout.scale : 0.0f;
-                }
-                by_score[o] = by_value[o] * along[o] - weight * numbers[o].y;
+                const EdgeGrad grad = edge_grad(p, key, work, at, scores[o], along[o], numbers[o].x, numbers[o].y);
+                by_value[o] = grad.by_value;
+                by_score[o] = grad.by_score;
             }
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
@@ -726,14 +551,14 @@ KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
         if (slot.count == 0 || slot.attribute) {
             continue;
         }
-        const Chunk grad = scaled(key_sum[r], p.factor);
+        const Chunk grad = over_edges(work, scaled(key_sum[r], p.factor));
         if (task.partial != NO_EDGE) {
             const u64 at = partial_at(p, task.partial, work.head, work.first_chunk + work.lane + r * LANES);
             store_floats(p.partials + at, grad);
             store_floats(p.second_partials + at, value_sum[r]);
         } else {
             store_slot((feature*)((char*)p.grad_k + row) + slot.node, grad, slot.count, p.node_aligned);
-            store_slot((feature*)((char*)p.grad_v + row) + slot.node, value_sum[r], slot.count, p.node_aligned);
+            store_slot((feature*)((char*)p.grad_v + row) + slot.node, over_edges(work, value_sum[r]), slot.count, p.node_aligned);
         }
     }
 }

@@ -4,9 +4,11 @@
 // SPREAD: out[r, b C + c] = weight[r, b] x[r, c] (+ y[r, b C + c])
 // MERGE:  out[r, c] = sum over b of weight[r, b] x[r, b C + c] (+ y[r, c]), in the order of the blocks
 //
-//   COPY: `cols` is the width of the block; else x or out has `blocks` blocks of `cols` columns, weight [rows, blocks]
+//   COPY: `cols` is the width of the block, x and out [any rows, stride]
+//   SPREAD: x [rows, C], y and out [rows, B C];  MERGE: x [rows, B C], y and out [rows, C];  weight [rows, B]
 //
-// Bytes: each input and output once; SPREAD reads x once a block, from the cache.
+// Bytes a number of the output: COPY 8; SPREAD 4, + 4 (y), and 4 / B of x, which is read once a block, from the cache;
+// MERGE 4 B + 4, + 4 (y). 4 more a block of a row for its weight.
 
 #param tasks: u32
 #param cols: u32

@@ -1,7 +1,17 @@
 // Functions entry by entry.
 //
-// Tensors are read flat, padding included, 4 numbers a thread, and may be of halves (HALF); 256 threads a workgroup. UNARY and ADD_ROW move 8 bytes an entry, UNARY_GRAD,
-// ADD, MUL and ADD_ASSIGN 12, COMBINE and SCALE_ADD 8 or 12, DROPOUT 8, DROPOUT_SPARSE 16 (its row and column numbers besides).
+// FILL: out = value.  ADD: out = a + b.  MUL: out = a b.  ADD_ASSIGN: out += x.  ADD_ROW: out_rc = x_rc + row_c.
+// COMBINE: out = a x (+ b y).  SCALE_ADD: out = (offset + factor) x (+ y), the factor a number on the device.
+// UNARY: out = f(x), f one of relu, leaky relu, elu, sigmoid, tanh, 1 / x and 1 / sqrt(x), both 0 where x is not positive.
+// UNARY_GRAD: out = g f'(x), from y = f(x).
+// DROPOUT: out_rc = x_rc / (1 - p) where the hash of row and column is at least p 2^32, else 0 (random.wgsl).
+// DROPOUT_SPARSE: the same of the entries of a sparse matrix, whose rows and columns are given.
+//
+//   x, y, a, b, g, out [rows, stride], flat and padding included, in halves with HALF;  row [1, cols];  factor [1, 1]
+//   rows, columns, values, out [entries] of DROPOUT_SPARSE
+//
+// 4 numbers a thread, 256 threads a workgroup. Bytes an entry: FILL 4, UNARY, ADD_ROW and DROPOUT 8, UNARY_GRAD, ADD, MUL and ADD_ASSIGN
+// 12, COMBINE and SCALE_ADD 8 or 12, DROPOUT_SPARSE 16 (its row and column numbers besides); of halves half of that.
 
 #ifdef DROPOUT
 #include random

@@ -1,8 +1,12 @@
 // Rows moved by number, in chunks of 4 features; one chunk a thread.
 //
-// GATHER: out[r] = x[rows[r]], or fill where rows[r] is NO_EDGE. SCATTER: out[rows[r]] = x[r], skipping NO_EDGE.
-// COPY: a range of columns of x into a range of columns of out, bit by bit, whatever they hold.
-// Each moves 8 F bytes a row, + 4 for its number.
+// GATHER:  out[r] = x[rows[r]], or fill where rows[r] is NO_EDGE.
+// SCATTER: out[rows[r]] = x[r], skipping NO_EDGE.
+// COPY:    a range of columns of x into a range of columns of out, bit by bit, whatever they hold.
+//
+//   rows [count];  x, out [count or any number of rows, stride chunks], from the chunk `_first` on;  `chunks` of each row are moved
+//
+// Bytes a row of F features: 8 F, + 4 for its number.
 
 #param count: u32
 #param chunks: u32

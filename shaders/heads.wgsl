@@ -6,9 +6,12 @@
 // MEAN:   out_i = sum over h of x_ih / heads
 // SPREAD: out_ih = x_i / heads
 //
-//   weight [heads, C, D]; the sums run in the order of the channels or attributes
+//   x, out [rows, heads * C or heads * (C + D)], of MEAN's output and SPREAD's input [rows, C]
+//   BLOCKS: x [heads * C, heads * (C + D)], out [heads * C, D];  weight [heads * C, D]
+//   the sums run in the order of the channels, attributes or heads
 //
-// Bytes: each input and output once; EXTEND reads a row D times and FOLD its attributes C times, from the cache.
+// Bytes: 4 for each number of input and output; EXTEND reads a row D times and FOLD its attributes C times, from the cache.
+// Source: linear functions moved across sums, as for edge features in "Masked Label Prediction" (Shi et al., IJCAI 2021).
 
 #param tasks: u32
 #param heads: u32

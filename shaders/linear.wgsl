@@ -1,13 +1,19 @@
 // Dense products, column sums and transposes.
 //
-// GEMM: out [m, n] = op(a) [m, k] op(b) [k, n] (+ bias [n]), or out += op(a) op(b) (ACCUMULATE). A workgroup of 16 x 16 threads computes a tile of
-//   64 x (16 * COLUMNS_PER_THREAD), a thread 4 rows of it; 16 steps of k at a time are staged in workgroup memory. SPLIT: several workgroups share a tile, each
-//   sums `split_len` steps of k into a partial [splits, m, out_stride], and MERGE_SPLITS adds those up in order.
-// COLUMN_SUMS: out [chunks, cols] = sums over `chunk_rows` rows each; run again over its own output until one row is left.
-//   SQUARES: of (x - center)^2; WEIGHTED: of weight (x - center); center [1, cols], weight [rows, cols].
-// TRANSPOSE: out [cols, rows] = x [rows, cols].
+// GEMM: out [m, n] = op(a) [m, k] op(b) [k, n] (+ bias [n]), or out += op(a) op(b) (ACCUMULATE). A workgroup of 16 x 16
+//   threads computes a tile of 64 x (16 * COLUMNS_PER_THREAD), a thread 4 rows of it; 16 steps of k at a time are staged
+//   in workgroup memory. SPLIT: several workgroups share a tile, each sums `split_len` steps of k into a partial [splits,
+//   m, out_stride], and MERGE_SPLITS adds those up in order, one number a thread.
+// COLUMN_SUMS: out [chunks, cols] = sums over `chunk_rows` rows each; run again over its own output until one row is
+//   left. SQUARES: of (x - center)^2; WEIGHTED: of weight (x - center); center [1, cols], weight [rows, cols]. A
+//   workgroup takes a chunk of rows and 2^width_log2 columns; threads of a column lie across the rows and merge in a
+//   fixed tree.
+// TRANSPOSE: out [cols, rows] = x [rows, cols], one number a thread; neighbours write neighbouring numbers.
 //
-// GEMM moves m k + k n + m n numbers at least; tiles re-read a n/64 and b m/64 times from the cache.
+// Bytes: GEMM 4 (m k + k n + m n) at least, tiles re-read a n/64 and b m/64 times from the cache; MERGE_SPLITS
+// 4 (splits + 1) a number; COLUMN_SUMS 4 a number of x, + 4 (weight); TRANSPOSE 8 a number.
+// Source: tiles in fast memory and sums in registers after "Benchmarking GPUs to Tune Dense Linear Algebra" (Volkov,
+// Demmel, SC 2008).
 
 #ifdef GEMM
 const TILE_ROWS: u32 = 64u;

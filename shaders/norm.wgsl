@@ -15,7 +15,7 @@
 // ROWS_GRAD 4 times, from the cache.
 
 #ifdef COLUMNS
-#param words: u32
+#param entries: u32
 #param stride: u32
 #read x: array<vec4<f32>>
 #read mean: array<f32>
@@ -27,7 +27,7 @@
 #write out: array<vec4<f32>>
 #endif
 #ifdef COLUMNS_GRAD
-#param words: u32
+#param entries: u32
 #param stride: u32
 #read g: array<vec4<f32>>
 #read inverse_deviation: array<f32>
@@ -84,7 +84,7 @@ fn main(
 ) {
 #ifdef COLUMNS
     let q = group_index(group, groups) * WORKGROUP_SIZE + thread;
-    if q * 4u >= p.words {
+    if q * 4u >= p.entries {
         return;
     }
     let value = x[q];
@@ -101,7 +101,7 @@ fn main(
 #endif
 #ifdef COLUMNS_GRAD
     let q = group_index(group, groups) * WORKGROUP_SIZE + thread;
-    if q * 4u >= p.words {
+    if q * 4u >= p.entries {
         return;
     }
     var result = g[q];

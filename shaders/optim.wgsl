@@ -1,9 +1,18 @@
-// Parameter updates; see src/backend/kernels/optim.rs for the formulas.
+// Parameter updates, as src/backend/kernels/optim.rs has them.
 //
-// ADAM: one step of Adam or AdamW (DECOUPLED) for one parameter, one number a thread; 28 bytes a number, g, w, m, v [entries]. SCALED: the
-// gradient was computed with a scaled loss.
-// OVERFLOW: looks for numbers that are not finite, one a thread; 4 bytes a number.
-// SCALE: one thread decides about the step and the next scale.
+// ADAM: m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2, w <- w - rate / c1 * m / (sqrt(v) / c2 + epsilon),
+//   c1 and c2 being the step's corrections. Weight decay adds decay w to g, or (DECOUPLED, AdamW) takes rate decay w from
+//   w. SCALED: g is that of a loss that was multiplied by a scale, and is divided by it; nothing happens where the step
+//   is skipped. One number a thread.
+// OVERFLOW: whether a number of g is not finite; one number a thread.
+// SCALE: one thread halves the scale after an overflow and skips the step, or doubles it after `growth_interval` steps
+//   without one.
+//
+//   g, w, m, v [rows, stride], flat and padding included; OVERFLOW looks at the `cols` columns that count
+//
+// Bytes a number: ADAM 28, OVERFLOW 4.
+// Source: "Adam: A Method for Stochastic Optimization" (Kingma, Ba, ICLR 2015); "Decoupled Weight Decay Regularization"
+// (Loshchilov, Hutter, ICLR 2019); "Mixed Precision Training" (Micikevicius et al., ICLR 2018).
 
 #include random
 

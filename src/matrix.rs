@@ -251,6 +251,21 @@ impl SparseMatrix {
         dense
     }
 
+    /// The rows named by `rows`, in that order.
+    ///
+    /// # Panics
+    /// If a row does not exist, or the rows have 2^32 stored values or more.
+    pub fn select_rows(&self, rows: &[u32]) -> Self {
+        let (mut offsets, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
+        for &i in rows {
+            let row = self.offsets[i as usize] as usize..self.offsets[i as usize + 1] as usize;
+            indices.extend_from_slice(&self.indices[row.clone()]);
+            values.extend_from_slice(&self.values[row]);
+            offsets.push(u32::try_from(values.len()).expect("fewer than 2^32 stored values"));
+        }
+        Self { rows: rows.len(), cols: self.cols, offsets, indices, values }
+    }
+
     /// Divides each row by its sum; rows that sum to zero stay as they are.
     pub fn normalize_rows(&mut self) {
         for i in 0..self.rows {
@@ -290,6 +305,8 @@ mod tests {
         let mut sparse = SparseMatrix::from_dense(&dense);
         assert_eq!(sparse.to_dense(), dense);
         sparse.normalize_rows();
+        let rows = [1, 0, 0];
+        assert_eq!(sparse.select_rows(&rows).to_dense(), sparse.to_dense().select_rows(&rows));
         let mut normal = dense.clone();
         normal.normalize_rows();
         assert_eq!(sparse.to_dense(), normal);

@@ -40,3 +40,8 @@ fn gat_gives_the_same_bits_twice_wgpu() {
 fn gat_of_wide_and_of_many_heads_wgpu() {
     attention::agrees_where_heads_are_wide_or_many(Family::Gat);
 }
+
+#[test]
+fn gat_of_random_cases_wgpu() {
+    attention::agrees_on_random_cases(Family::Gat);
+}

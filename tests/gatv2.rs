@@ -59,3 +59,8 @@ fn attention_that_does_not_fit_a_binding_is_refused_wgpu() {
     let error = ops::gatv2(&tape, &graph, [&x, &x], &att, None, options).unwrap_err().to_string();
     assert!(error.contains("256000") && error.contains("131072"), "{error}");
 }
+
+#[test]
+fn gatv2_of_random_cases_wgpu() {
+    attention::agrees_on_random_cases(Family::Gatv2);
+}

@@ -12,6 +12,7 @@ use hopwise::{
         kernels::{DropoutMask, Gemm, Spmm, Statistic, Unary},
     },
     graph::Graph,
+    nn::{AverageDegree, Conv, ConvInput, Initializer, Module, PnaConv, PnaOptions},
     ops::{self, AttentionInput, AttentionOptions, ClassTargets, Tape, Var},
     plan::{Mapping, SpmmPlan},
 };
@@ -160,6 +161,13 @@ impl Store<'_> {
     fn output(&self, rows: usize, cols: usize) -> Tensor {
         let nan = Tensor::full(self.device, rows, cols, f32::NAN, "output").unwrap();
         nan.to_dtype(self.stored, "output").unwrap()
+    }
+
+    /// Numbers from 1/2 to 3/2, of 32 bits.
+    fn positive(&self, rows: usize, cols: usize, seed: u64) -> Tensor {
+        let mut matrix = random(rows, cols, seed);
+        matrix.data_mut().iter_mut().for_each(|v| *v = 1.0 + 0.5 * *v);
+        upload(self.device, &matrix, DType::F32)
     }
 
     /// Always of 32 bits.
@@ -333,10 +341,76 @@ fn operations(store: &Store<'_>, graph: &Arc<Graph>) -> Vec<(String, Matrix)> {
     run("l2_normalize", &|tape, v| ops::l2_normalize(tape, &v[0], 1e-12), std::slice::from_ref(&x));
     run("edge_dot", &|tape, v| ops::edge_dot(tape, &graph, &v[0], &v[1]), &[q, x.clone()]);
     run("first rows", &|tape, v| ops::head_rows(tape, &v[0], 1), std::slice::from_ref(&x));
+    let affine = [store.wide(1, FEATURES, 11), store.wide(1, FEATURES, 12)];
+    let [weight, bias] = affine.clone();
+    let batch_norm = |tape: &Tape, v: &[Var]| Ok(ops::batch_norm(tape, &v[0], Some([&v[1], &v[2]]), 1e-5)?.0);
+    run("batch_norm", &batch_norm, &[x.clone(), weight.clone(), bias.clone()]);
+    let moments = ops::ColumnMoments { mean: store.wide(1, FEATURES, 13), variance: store.positive(1, FEATURES, 14) };
+    let normalize = |tape: &Tape, v: &[Var]| ops::normalize_columns(tape, &v[0], &moments, Some([&v[1], &v[2]]), 1e-5);
+    run("normalize_columns", &normalize, &[x.clone(), weight.clone(), bias.clone()]);
+    let layer_norm = |tape: &Tape, v: &[Var]| ops::layer_norm(tape, &v[0], Some([&v[1], &v[2]]), 1e-5);
+    run("layer_norm", &layer_norm, &[x.clone(), weight, bias]);
+    let beside = store.input(num_src, 7, 15);
+    let concat = |tape: &Tape, v: &[Var]| ops::concat_columns(tape, &[&v[0], &v[1]]);
+    run("concat_columns", &concat, &[x.clone(), beside]);
+    run("column_range", &|tape, v| ops::column_range(tape, &v[0], 3..17), std::slice::from_ref(&x));
+    run("stack_blocks", &|tape, v| ops::stack_blocks(tape, &v[0], 3), std::slice::from_ref(&x));
+    let (scales, blocks) = (store.wide(num_src, 3, 16), store.input(num_src, 3 * FEATURES, 17));
+    let spread = |tape: &Tape, v: &[Var]| ops::spread_blocks(tape, &v[0], &v[1], &scales);
+    run("spread_blocks", &spread, &[blocks.clone(), x.clone()]);
+    let merge = |tape: &Tape, v: &[Var]| ops::merge_blocks(tape, &v[0], &v[1], &scales);
+    run("merge_blocks", &merge, &[x.clone(), blocks]);
     let attr = store.wide(graph.num_edges(), 3, 9);
     let gine = |tape: &Tape, v: &[Var]| ops::gine(tape, &graph, &v[0], &v[1], &v[2], None);
     run("gine", &gine, &[x, attr, store.wide(FEATURES, 3, 10)]);
     results
+}
+
+/// The layer whose statistics, blocks and scalers follow one another, with and without edge attributes. Its statistics
+/// are smooth here: rounding would move a minimum or maximum, and its gradient, to another neighbour.
+#[test]
+fn pna_in_halves_wgpu() {
+    const FEATURES: usize = 12;
+    const SMOOTH: [Statistic; 3] = [Statistic::Mean, Statistic::Var, Statistic::Sum];
+    for (name, graph) in graphs().into_iter().filter(|(_, graph)| graph.is_square() && graph.columns().len() > 10) {
+        let graph = Arc::new(graph);
+        for (towers, edge_width) in [(1, None), (3, Some(2))] {
+            let run = |store: &Store<'_>| {
+                // Of another graph: a hub among nodes without edges would be amplified past the largest half.
+                let degree = AverageDegree { linear: 7.0, log: 2.0 };
+                let options = PnaOptions { towers, edge_width, ..PnaOptions::new(degree) };
+                let options = options.aggregators(&SMOOTH).unwrap();
+                let graph = DeviceGraph::new(store.device, graph.clone());
+                let mut init = Initializer::new(store.device, 1);
+                let conv = PnaConv::new(&mut init, FEATURES, FEATURES, options).unwrap();
+                let tape = Tape::recording(store.device);
+                let x = tape.leaf(&store.input(graph.num_src(), FEATURES, 1));
+                let attr = edge_width.map(|d| tape.leaf(&store.wide(graph.num_edges(), d, 2)));
+                let features = x.clone().into();
+                let input = ConvInput { edge_attr: attr.as_ref(), ..ConvInput::new(&graph, &features) };
+                let out = conv.forward(&tape, &input).unwrap();
+                assert_eq!(out.tensor().dtype(), store.stored);
+                let parameters: Vec<Var> = conv.parameters().into_iter().map(|(_, p)| p.on(&tape)).collect();
+                let mut results = vec![read(out.tensor())];
+                let gradients = tape.backward_from(&out, store.input(graph.num_dst(), FEATURES, 3)).unwrap();
+                let leaves = std::iter::once(&x).chain(&attr).chain(&parameters);
+                results.extend(leaves.map(|leaf| read(gradients.of(leaf).unwrap())));
+                results
+            };
+            for rounded in HALVES {
+                let tolerance = if rounded == DType::F16 { 5e-3 } else { 3e-2 };
+                let expected = run(&Store { device: &Device::cpu(), stored: DType::F32, rounded });
+                for (on, device) in devices().into_iter().filter(|(on, _)| *on != "cut") {
+                    let got = run(&Store { device: &device, stored: rounded, rounded });
+                    for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
+                        let error = support::relative_error(got.data(), expected.data());
+                        let what = format!("{name}, {rounded}, {on}, {towers} towers, result {i}");
+                        assert!(error <= tolerance, "{what}: off by {error:.2e}");
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// The gradients of a confident model are too small for an f16, and are not once the loss is scaled.

@@ -12,7 +12,7 @@ use hopwise::{
         kernels::{Ingredients, Reduce, ReduceCoefficients, ReduceGradient, Statistic},
         row_stride,
     },
-    graph::{EdgeList, Graph, NO_EDGE},
+    graph::{EdgeList, Graph, NO_EDGE, generate::SplitMix},
     ops::{self, Tape},
     plan::ReducePlan,
 };
@@ -122,7 +122,9 @@ fn run(device: &Device, graph: &Arc<Graph>, x: &Matrix, statistics: &[Statistic]
 fn reduce_wgpu() {
     for (name, graph) in graphs() {
         let graph = Arc::new(graph);
-        for (case, features) in [1, 3, 7, 16, 33, 130, 300].into_iter().enumerate() {
+        // Wide rows of the smallest graphs alone.
+        let wide: &[usize] = if graph.num_src() <= 60 { &[999, 1000] } else { &[] };
+        for (case, features) in [1, 3, 7, 16, 33, 130, 300].into_iter().chain(wide.iter().copied()).enumerate() {
             let x = coarse(graph.num_src() as usize, features, 1);
             for (set, statistics) in SETS.into_iter().enumerate() {
                 // Segments short enough for either direction, and rows that are whole.
@@ -154,6 +156,30 @@ fn reduce_wgpu() {
                 }
             }
         }
+    }
+}
+
+/// Graphs, widths, sets and segments drawn anew for each seed; what fails names its seed.
+#[cfg(feature = "wgpu")]
+#[test]
+fn random_cases_wgpu() {
+    for seed in 0..40 {
+        let mut draw = SplitMix::stream(seed, 3);
+        let graph = Arc::new(support::random_graph(&mut draw));
+        let (features, segment) = (1 + draw.below(200) as usize, 1 + draw.below(30));
+        let statistics = SETS[draw.below(SETS.len() as u32) as usize];
+        let what = format!("seed {seed}: {features} features, {statistics:?}, segments of {segment}");
+        let x = coarse(graph.num_src() as usize, features, seed);
+        let [expected, got, again] = [Device::cpu(), support::device("wgpu"), support::device("wgpu")]
+            .map(|device| run(&device, &graph, &x, statistics, segment));
+        assert_eq!(got.arguments, expected.arguments, "{what}");
+        let results = [(&got.out, &expected.out), (&got.grad_x, &expected.grad_x)];
+        for (got, expected) in results.into_iter().chain(got.slope.as_ref().zip(expected.slope.as_ref())) {
+            let error = support::relative_error(got.data(), expected.data());
+            assert!(error <= 2e-5, "{what}: off by {error:.2e}");
+        }
+        let bits = |r: Results| (r.out, r.grad_x, r.slope);
+        assert_eq!(bits(again), bits(got), "{what}: the bits differ");
     }
 }
 

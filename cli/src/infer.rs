@@ -1,3 +1,5 @@
+mod graphs;
+
 use std::{fmt::Write, path::PathBuf};
 
 use hopwise::{
@@ -33,7 +35,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     prepare: PrepareArgs,
 
-    /// Write `node,class` lines to a CSV file instead of standard output
+    /// Write `node,class` lines (`graph,label` of a set of graphs) to a CSV file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -46,28 +48,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.out {
         output::check_target(path)?;
     }
+    let dataset = args.source.load()?;
+    if dataset.graphs.is_some() {
+        return graphs::run(args, dataset);
+    }
     let shape = GnnBuilder::from_weights(&args.weights)?;
-    let mut prepare = args.prepare.clone();
-    // Data is prepared as it was for training.
-    let trained = |key: &str, value: &str| shape.metadata.get(key).is_some_and(|v| v == value);
-    prepare.no_normalize_features |= trained("normalize_features", "false");
-    prepare.undirected |= trained("undirected", "true");
-    prepare.no_edge_weights |= trained("edge_weights", "false");
+    let mut prepare = args.prepare.as_trained(&shape.metadata);
     if let (None, Some(Ok(split @ 1..))) = (prepare.split, shape.metadata.get("split").map(|s| s.parse())) {
         prepare.split = Some(split);
     }
-    let multi_label = trained("multi_label", "true");
+    let multi_label = shape.metadata.get("multi_label").is_some_and(|v| v == "true");
     let seed = shape.metadata.get("seed").and_then(|s| s.parse().ok()).unwrap_or(0);
-    let prepared = prepare.prepare(args.source.load()?, shape.builder.takes_edge_weights())?;
-    if prepared.width() != shape.in_width {
-        return Err(Failure::Data(format!(
-            "{} takes {} features a node, but {} has {}: these are the weights of a model for other data",
-            args.weights.display(),
-            shape.in_width,
-            args.source.name(),
-            prepared.width()
-        )));
-    }
+    let prepared = prepare.prepare(dataset, shape.builder.takes_edge_weights())?;
+    args.check_width(shape.in_width, prepared.width())?;
     let device = args.device.open()?;
     let model = shape.builder.build(&device, shape.in_width, shape.out_width, 0)?;
     checkpoint::load(&model, &args.weights)?;
@@ -129,6 +122,18 @@ fn other_labels(outputs: usize, labels: usize, kind: &str) -> Failure {
 }
 
 impl Args {
+    /// Refuses weights for features of another width.
+    fn check_width(&self, of_model: usize, of_data: usize) -> Result<(), Failure> {
+        if of_model == of_data {
+            return Ok(());
+        }
+        Err(Failure::Data(format!(
+            "{} takes {of_model} features a node, but {} has {of_data}: these are the weights of a model for other data",
+            self.weights.display(),
+            self.source.name(),
+        )))
+    }
+
     fn report(
         &self,
         prepared: &Prepared,

@@ -45,9 +45,9 @@ enum Command {
     Devices(devices::Args),
     /// Count nodes, edges, degrees, self loops and duplicates, as listed in the file
     Info(info::Args),
-    /// Train a model on the nodes of one graph
+    /// Train a model on the nodes of one graph, or on a set of graphs
     Train(Box<train::Args>),
-    /// Predict the class of every node with trained weights
+    /// Predict the class of every node, or of every graph of a set, with trained weights
     Infer(infer::Args),
     /// Time operations and training steps on benchmark graphs
     Bench(Box<bench::Args>),

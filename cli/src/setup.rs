@@ -3,17 +3,21 @@
 use std::sync::Arc;
 
 use hopwise::{
-    SparseMatrix,
+    Matrix, SparseMatrix,
     backend::{Device, DeviceGraph, Tensor},
-    data::{Dataset, Features, Labels, Split},
+    data::{Dataset, Features, GraphSet, Labels, Split},
     graph::Graph,
-    nn::FeatureInput,
+    nn::{BatchInput, FeatureInput, checkpoint::Metadata},
 };
 
 use crate::{failure::Failure, source::random_split};
 
 /// Dense features with a smaller share of non-zero entries go to the device as a sparse matrix.
 const SPARSE_DENSITY: f64 = 0.25;
+
+/// Features of small graphs with at most so many columns go to the device as dense matrices: a sparse one has arrays of its own in
+/// every batch.
+const NARROW_FEATURES: usize = 64;
 
 /// How features and edges are prepared.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,7 +34,7 @@ pub(crate) struct PrepareArgs {
     #[arg(long)]
     pub(crate) no_edge_weights: bool,
 
-    /// Which of a data set's splits to use, from 0
+    /// Which of a data set's splits to use, from 0; of a set of graphs, which of ten folds is tested
     #[arg(long, value_name = "K")]
     pub(crate) split: Option<usize>,
 }
@@ -49,6 +53,18 @@ pub(crate) struct Prepared {
     split: Option<Split>,
 }
 
+/// A set of graphs with their features in host memory, ready for any device.
+#[derive(Debug)]
+pub(crate) struct PreparedGraphs {
+    /// All nodes of all graphs.
+    graph: Graph,
+    features: Features,
+    /// In edge order.
+    weights: Option<Vec<f32>>,
+    /// Which nodes form which graph, and its class.
+    pub(crate) set: GraphSet,
+}
+
 /// The same on a device.
 #[derive(Debug)]
 pub(crate) struct OnDevice {
@@ -57,15 +73,61 @@ pub(crate) struct OnDevice {
     pub(crate) edge_weight: Option<Tensor>,
 }
 
+/// What both a graph and a set of graphs are made of.
+struct Parts {
+    graph: Graph,
+    features: Features,
+    /// In edge order.
+    weights: Option<Vec<f32>>,
+}
+
 impl PrepareArgs {
+    /// Data is prepared as it was for training, whose options are in the `metadata` of the weights.
+    pub(crate) fn as_trained(&self, metadata: &Metadata) -> Self {
+        let trained = |key: &str, value: &str| metadata.get(key).is_some_and(|v| v == value);
+        Self {
+            no_normalize_features: self.no_normalize_features || trained("normalize_features", "false"),
+            undirected: self.undirected || trained("undirected", "true"),
+            no_edge_weights: self.no_edge_weights || trained("edge_weights", "false"),
+            split: self.split,
+        }
+    }
+
     /// Applies the data set's recipe and these options. `takes_weights` says whether the model has a use for edge weights.
     pub(crate) fn prepare(&self, mut dataset: Dataset, takes_weights: bool) -> Result<Prepared, Failure> {
         if dataset.graphs.is_some() {
             return Err(Failure::Data(format!(
-                "{} is a set of many graphs with one label each, but the models here label nodes: choose a single graph",
+                "{} is a set of many graphs with one label each, but the model labels nodes: choose a single graph, or weights that were trained on a set of graphs",
                 dataset.name
             )));
         }
+        let split = choose_split(&dataset, self.split)?;
+        let Parts { graph, features, weights } = self.parts(&mut dataset, takes_weights)?;
+        let features = match features {
+            Features::Dense(x) if x.density() < SPARSE_DENSITY => Features::Sparse(SparseMatrix::from_dense(&x)),
+            features => features,
+        };
+        let graph = Arc::new(graph);
+        Ok(Prepared { graph, features, weights, node_ids: dataset.node_ids, labels: dataset.labels, split })
+    }
+
+    /// [`PrepareArgs::prepare`] for a set of graphs.
+    pub(crate) fn prepare_graphs(&self, mut dataset: Dataset, takes_weights: bool) -> Result<PreparedGraphs, Failure> {
+        let Some(set) = dataset.graphs.clone() else {
+            return Err(Failure::Data(format!(
+                "{} is one graph, but the model labels the graphs of a set: choose a set of graphs, or weights that were trained on nodes",
+                dataset.name
+            )));
+        };
+        let Parts { graph, features, weights } = self.parts(&mut dataset, takes_weights)?;
+        let features = match features {
+            Features::Sparse(x) if x.cols() <= NARROW_FEATURES => Features::Dense(x.to_dense()),
+            features => features,
+        };
+        Ok(PreparedGraphs { graph, features, weights, set })
+    }
+
+    fn parts(&self, dataset: &mut Dataset, takes_weights: bool) -> Result<Parts, Failure> {
         if dataset.edges.num_src() != dataset.edges.num_dst() {
             return Err(Failure::Data(format!(
                 "{} has {} sources and {} destinations, but these models need one set of nodes: read it with --square, or choose another graph",
@@ -81,7 +143,6 @@ impl PrepareArgs {
             dataset.recipe.symmetrize = true;
             dataset.recipe.coalesce = true;
         }
-        let split = choose_split(&dataset, self.split)?;
         let edges = dataset.prepared_edges()?;
         let graph = Graph::from_edges(&edges);
         let weights = match edges.weights() {
@@ -102,11 +163,17 @@ impl PrepareArgs {
             }
             _ => None,
         };
-        let mut features = match dataset.features.take() {
-            Some(features) => features,
-            None => {
+        let mut features = match (dataset.features.take(), &dataset.graphs) {
+            (Some(features), _) => features,
+            (None, None) => {
                 eprintln!("note: no features; using one-hot node ids");
                 Features::Sparse(SparseMatrix::identity(graph.num_dst()))
+            }
+            // The ids of one graph's nodes say nothing of another's.
+            (None, Some(_)) => {
+                eprintln!("note: no features; every node gets the number 1");
+                let nodes = graph.num_dst() as usize;
+                Features::Dense(Matrix::new(nodes, 1, vec![1.0; nodes]).expect("one number a node"))
             }
         };
         if !self.no_normalize_features {
@@ -117,19 +184,7 @@ impl PrepareArgs {
                 eprintln!("note: some features are negative; rows are not divided by their sums");
             }
         }
-        if let Features::Dense(x) = &features
-            && x.density() < SPARSE_DENSITY
-        {
-            features = Features::Sparse(SparseMatrix::from_dense(x));
-        }
-        Ok(Prepared {
-            graph: Arc::new(graph),
-            features,
-            weights,
-            node_ids: dataset.node_ids,
-            labels: dataset.labels,
-            split,
-        })
+        Ok(Parts { graph, features, weights })
     }
 }
 
@@ -182,14 +237,48 @@ impl Prepared {
     }
 
     pub(crate) fn on(&self, device: &Device) -> Result<OnDevice, Failure> {
-        let features = match &self.features {
-            Features::Dense(x) => FeatureInput::dense(device, x)?,
-            Features::Sparse(x) => FeatureInput::sparse(device, x)?,
-        };
+        let features = on_device(device, &self.features)?;
         let edge_weight = match &self.weights {
             Some(weights) => Some(Tensor::from_column(device, weights, "edge weights")?),
             None => None,
         };
         Ok(OnDevice { graph: DeviceGraph::new(device, self.graph.clone()), features, edge_weight })
+    }
+}
+
+fn on_device(device: &Device, features: &Features) -> Result<FeatureInput, Failure> {
+    Ok(match features {
+        Features::Dense(x) => FeatureInput::dense(device, x)?,
+        Features::Sparse(x) => FeatureInput::sparse(device, x)?,
+    })
+}
+
+impl PreparedGraphs {
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.features.cols()
+    }
+
+    /// The classes of the graphs `ids`.
+    pub(crate) fn classes(&self, ids: &[u32]) -> Vec<u32> {
+        ids.iter().map(|&id| self.set.labels[id as usize]).collect()
+    }
+
+    /// The graphs `ids` as a model takes them.
+    pub(crate) fn batch(&self, device: &Device, ids: &[u32]) -> Result<BatchInput, Failure> {
+        let batch = self.graph.batch(&self.set.offsets, ids)?;
+        let features = on_device(device, &self.features.select_rows(&batch.nodes))?;
+        let weights = self.weights.as_ref().map(|weights| {
+            let weights: Vec<f32> = batch.edges.iter().map(|&k| weights[k as usize]).collect();
+            Tensor::from_column(device, &weights, "edge weights")
+        });
+        let input = BatchInput::new(device, batch, features)?;
+        Ok(match weights {
+            Some(weights) => input.with_edge_weight(weights?),
+            None => input,
+        })
     }
 }

@@ -88,10 +88,7 @@ fn built_in(name: &str) -> Result<Option<Dataset>, Failure> {
 /// A random split of `nodes` nodes: 60 % to learn from, 20 % each to validate and to test.
 pub(crate) fn random_split(nodes: u32, seed: u64) -> Split {
     let mut order: Vec<u32> = (0..nodes).collect();
-    let mut random = SplitMix::stream(seed, 1);
-    for i in (1..order.len()).rev() {
-        order.swap(i, random.below(i as u32 + 1) as usize);
-    }
+    SplitMix::stream(seed, 1).shuffle(&mut order);
     let (train, rest) = order.split_at(order.len() * 3 / 5);
     let (val, test) = rest.split_at(rest.len() / 2);
     Split { train: train.to_vec(), val: val.to_vec(), test: test.to_vec() }

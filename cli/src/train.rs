@@ -1,27 +1,31 @@
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+pub(crate) mod graphs;
+mod learner;
+mod report;
+
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use hopwise::{
     Matrix,
     backend::{DType, Device, Tensor, kernels::Unary},
-    data::Labels,
+    data::{Labels, Split},
     graph::Graph,
     nn::{
         AdamOptions, AverageDegree, GatOptions, Gnn, GnnBuilder, Laplacian, LayerKind, Norm, PnaOptions, Targets,
-        Trainer, TransformerOptions, accuracy, checkpoint,
+        Trainer, TransformerOptions, accuracy, auroc, checkpoint,
     },
     ops::{ClassTargets, MultiTargets},
 };
-use serde_json::json;
 
+use self::{
+    graphs::GraphArgs,
+    learner::Learner,
+    report::{Run, Scores, Setting},
+};
 use crate::{
     backend::DeviceArgs,
     failure::Failure,
-    output::{self, Progress},
-    plot,
+    output, plot,
     setup::{PrepareArgs, Prepared},
     source::SourceArgs,
 };
@@ -38,7 +42,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     device: DeviceArgs,
 
-    /// Full-batch steps
+    #[command(flatten)]
+    graphs: GraphArgs,
+
+    /// Full-batch steps, or passes over a set of graphs
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: u32,
 
@@ -191,6 +198,11 @@ impl Model {
         }
     }
 
+    /// Whether it has a use for edge weights.
+    fn takes_weights(self) -> bool {
+        matches!(self, Self::Gcn | Self::Cheb)
+    }
+
     fn default_norm(self) -> NormKind {
         match self {
             Self::Pna | Self::SageRi => NormKind::Batch,
@@ -214,22 +226,6 @@ impl Model {
     }
 }
 
-/// What one seed came to.
-#[derive(Debug)]
-struct Run {
-    seed: u64,
-    losses: Vec<f32>,
-    /// (epoch, validation accuracy).
-    validation: Vec<(u32, f64)>,
-    train: f64,
-    val: f64,
-    test: f64,
-    /// Nodes to train on, to validate and to test.
-    sizes: [usize; 3],
-    /// Time of the steps alone. The first, in which a GPU compiles its kernels, does not count unless it is the only one.
-    seconds_per_epoch: f64,
-}
-
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     args.adam().validate()?;
     for (flag, share) in [("--dropout", args.dropout()), ("--attention-dropout", args.attention_dropout())] {
@@ -241,7 +237,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         output::check_target(path)?;
     }
     let dataset = args.source.load()?;
-    let prepared = args.prepare.prepare(dataset, matches!(args.model, Model::Gcn | Model::Cheb))?;
+    if dataset.graphs.is_some() {
+        return graphs::run(args, dataset);
+    }
+    args.graphs.refuse(&args.source.name())?;
+    let prepared = args.prepare.prepare(dataset, args.model.takes_weights())?;
     let Some(labels) = &prepared.labels else {
         return Err(Failure::Data(format!(
             "{} has no labels: there is nothing to train on (`hopwise info` shows what a file holds)",
@@ -253,25 +253,41 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut runs = Vec::new();
     // What is wrong with a file must not cost the results: they are printed first.
     let mut written = Ok(());
-    for seed in (0..u64::from(args.seeds)).map(|i| args.seed.wrapping_add(i)) {
+    for seed in args.all_seeds() {
         let (run, model) = args.train_once(&prepared, labels, &device, seed)?;
         if let (true, Some(path)) = (runs.is_empty(), &args.out) {
             written = model.save(&args.metadata(labels), path).map_err(Failure::from);
         }
         if args.seeds > 1 {
-            eprintln!("seed {seed}: loss {:.4}, test accuracy {:.2} %", run.last_loss(), 100.0 * run.test);
+            eprintln!(
+                "seed {seed}: loss {:.4}, test accuracy {:.2} %",
+                run.last_loss(),
+                100.0 * run.scores.accuracy[2]
+            );
         }
         runs.push(run);
     }
-    args.report(&runs, &device)?;
+    args.report(&runs, &Setting { unit: "nodes", runs: "seeds", more: Vec::new() }, &device)?;
     if let Some(path) = &args.plot {
         let title = format!("{} on {}", args.model.name(), args.source.name());
-        plot::training_curve(path, &title, &runs[0].losses, &runs[0].validation)?;
+        plot::training_curve(path, &title, &runs[0].curves.losses, &runs[0].curves.validation)?;
     }
     written
 }
 
 impl Args {
+    fn all_seeds(&self) -> impl Iterator<Item = u64> {
+        let first = self.seed;
+        (0..u64::from(self.seeds)).map(move |i| first.wrapping_add(i))
+    }
+
+    /// The layers of the model, for training on `graph`.
+    fn builder(&self, graph: &Graph) -> GnnBuilder {
+        let builder = self.model.builder(self.heads, self.attention_dropout(), graph);
+        let builder = builder.hidden(self.hidden()).layers(self.layers).dropout(self.dropout());
+        builder.norm(self.norm().norm()).residual(self.residual()).dtype(self.dtype)
+    }
+
     fn hidden(&self) -> usize {
         self.hidden.unwrap_or(self.model.default_hidden())
     }
@@ -317,157 +333,39 @@ impl Args {
                 (matrix.cols(), Targets::Multi(targets))
             }
         };
-        let model = self
-            .model
-            .builder(self.heads, self.attention_dropout(), prepared.graph())
-            .hidden(self.hidden())
-            .layers(self.layers)
-            .dropout(self.dropout())
-            .norm(self.norm().norm())
-            .residual(self.residual())
-            .dtype(self.dtype)
-            .build(device, prepared.width(), outputs, seed)?;
+        let model = self.builder(prepared.graph()).build(device, prepared.width(), outputs, seed)?;
         let on_device = prepared.on(device)?;
         let mut trainer = Trainer::new(model, on_device.graph, on_device.features, targets, seed, self.adam())?;
         if let Some(weight) = on_device.edge_weight {
             trainer = trainer.with_edge_weight(weight);
         }
 
-        let progress = Progress::new(u64::from(self.epochs), format!("seed {seed}"));
-        let (mut losses, mut validation) = (Vec::new(), Vec::new());
-        let mut pending: Vec<Tensor> = Vec::new();
-        let mut elapsed = Duration::ZERO;
-        let mut started = Instant::now();
-        for epoch in 1..=self.epochs {
-            pending.push(trainer.step()?);
-            if epoch == 1 && self.epochs > 1 {
-                losses.push(read_loss(&pending.remove(0))?);
-                started = Instant::now();
-            }
-            if !epoch.is_multiple_of(self.eval_every) && epoch != self.epochs {
-                continue;
-            }
-            // Reading waits for the device; until here steps were only enqueued.
-            for loss in pending.drain(..) {
-                losses.push(read_loss(&loss)?);
-            }
-            elapsed += started.elapsed();
-            let loss = losses.last().copied().unwrap_or(f32::NAN);
-            if !loss.is_finite() {
-                return Err(Failure::Run(format!(
-                    "the loss is {loss} after epoch {epoch}: try a smaller --lr, or normalised features"
-                )));
-            }
-            let accuracies = measure(&trainer, labels, &[&split.val])?;
-            validation.push((epoch, accuracies[0]));
-            let message = format!("loss {loss:.4}, validation accuracy {:.2} %", 100.0 * accuracies[0]);
-            progress.advance_to(u64::from(epoch));
-            progress.report(u64::from(epoch), message);
-            started = Instant::now();
-        }
-        drop(progress);
-        let accuracies = measure(&trainer, labels, &[&split.train, &split.val, &split.test])?;
-        let run = Run {
-            seed,
-            losses,
-            validation,
-            train: accuracies[0],
-            val: accuracies[1],
-            test: accuracies[2],
-            sizes: [split.train.len(), split.val.len(), split.test.len()],
-            seconds_per_epoch: elapsed.as_secs_f64() / f64::from((self.epochs - 1).max(1)),
-        };
-        Ok((run, trainer.model))
+        let mut learner = NodeLearner { trainer, labels, split };
+        let curves = self.train(&mut learner, format!("seed {seed}"))?;
+        let scores = learner.scores()?;
+        let NodeLearner { trainer, split, .. } = learner;
+        let sizes = [split.train.len(), split.val.len(), split.test.len()];
+        Ok((Run { seed, fold: None, curves, scores, sizes }, trainer.model))
     }
 
     /// How data was prepared: `infer` does the same.
     fn metadata(&self, labels: &Labels) -> checkpoint::Metadata {
+        let mut metadata = self.preparation();
+        metadata.insert("multi_label".to_owned(), matches!(labels, Labels::Multi(_)).to_string());
+        metadata.insert("split".to_owned(), self.prepare.split.unwrap_or(0).to_string());
+        metadata
+    }
+
+    /// What nodes and graphs have in common of it.
+    fn preparation(&self) -> checkpoint::Metadata {
         let flag = |name: &str, value: bool| (name.to_owned(), value.to_string());
         checkpoint::Metadata::from([
             flag("normalize_features", !self.prepare.no_normalize_features),
             flag("undirected", self.prepare.undirected),
             flag("edge_weights", !self.prepare.no_edge_weights),
-            flag("multi_label", matches!(labels, Labels::Multi(_))),
             ("seed".to_owned(), self.seed.to_string()),
-            ("split".to_owned(), self.prepare.split.unwrap_or(0).to_string()),
         ])
     }
-
-    fn report(&self, runs: &[Run], device: &Device) -> Result<(), Failure> {
-        let mean = |f: &dyn Fn(&Run) -> f64| runs.iter().map(f).sum::<f64>() / runs.len() as f64;
-        let test = mean(&|r| r.test);
-        // The deviation of a sample, 0 for a single seed.
-        let spread = runs.iter().map(|r| (r.test - test).powi(2)).sum::<f64>() / (runs.len().max(2) - 1) as f64;
-        let deviation = spread.sqrt();
-        let seconds = mean(&|r| r.seconds_per_epoch);
-        if self.json {
-            let per_seed: Vec<_> = runs
-                .iter()
-                .map(|r| {
-                    json!({
-                        "seed": r.seed,
-                        "loss": r.last_loss(),
-                        "train_accuracy": r.train,
-                        "val_accuracy": r.val,
-                        "test_accuracy": r.test,
-                        "nodes": { "train": r.sizes[0], "val": r.sizes[1], "test": r.sizes[2] },
-                        "loss_curve": r.losses,
-                        "val_accuracy_curve": r.validation,
-                    })
-                })
-                .collect();
-            let object = json!({
-                "source": self.source.name(),
-                "model": self.model.name(),
-                "backend": device.info().backend,
-                "device": device.info().name,
-                "driver": device.info().driver,
-                "epochs": self.epochs,
-                "hidden": self.hidden(),
-                "layers": self.layers,
-                "dtype": self.dtype.to_string(),
-                "lr": self.lr,
-                "weight_decay": self.weight_decay,
-                "dropout": self.dropout(),
-                "norm": self.norm().name(),
-                "residual": self.residual(),
-                "loss": mean(&|r| f64::from(r.last_loss())),
-                "train_accuracy": mean(&|r| r.train),
-                "val_accuracy": mean(&|r| r.val),
-                "test_accuracy": test,
-                "test_accuracy_std": deviation,
-                "seconds_per_epoch": seconds,
-                "peak_bytes": device.memory().peak,
-                "seeds": per_seed,
-            });
-            return output::print(&object.to_string());
-        }
-        let over = if runs.len() > 1 {
-            format!(" ± {:.2} over {} seeds", 100.0 * deviation, runs.len())
-        } else {
-            String::new()
-        };
-        output::print(&format!(
-            "{} on {}: loss {:.4}, accuracy {:.2} % train, {:.2} % validation, {:.2} % test{over}; {:.3} ms an epoch",
-            self.model.name(),
-            self.source.name(),
-            mean(&|r| f64::from(r.last_loss())),
-            100.0 * mean(&|r| r.train),
-            100.0 * mean(&|r| r.val),
-            100.0 * test,
-            1e3 * seconds,
-        ))
-    }
-}
-
-impl Run {
-    fn last_loss(&self) -> f32 {
-        self.losses.last().copied().unwrap_or(f32::NAN)
-    }
-}
-
-fn read_loss(loss: &Tensor) -> Result<f32, Failure> {
-    Ok(loss.to_matrix_blocking()?.data()[0])
 }
 
 /// Labels and splits come from the data, so what is wrong with them is wrong with the data.
@@ -475,18 +373,60 @@ fn in_data(error: impl ToString) -> Failure {
     Failure::Data(error.to_string())
 }
 
-/// The accuracy on each set of nodes.
-fn measure(trainer: &Trainer, labels: &Labels, sets: &[&[u32]]) -> Result<Vec<f64>, Failure> {
-    Ok(match labels {
-        Labels::Classes { ids, .. } => {
-            let predicted = pollster::block_on(trainer.predict_classes())?;
-            sets.iter().map(|nodes| accuracy(&predicted, ids, nodes)).collect()
-        }
-        Labels::Multi(targets) => {
-            let logits = trainer.predict()?.to_matrix_blocking()?;
-            sets.iter().map(|nodes| multi_label_accuracy(&logits, targets, nodes)).collect()
-        }
-    })
+/// A model of nodes in training.
+struct NodeLearner<'a> {
+    trainer: Trainer,
+    labels: &'a Labels,
+    split: Split,
+}
+
+impl Learner for NodeLearner<'_> {
+    fn epoch(&mut self) -> Result<Vec<(Tensor, f32)>, Failure> {
+        Ok(vec![(self.trainer.step()?, 1.0)])
+    }
+
+    fn validate(&self) -> Result<f64, Failure> {
+        Ok(match self.labels {
+            Labels::Classes { ids, .. } => {
+                let predicted = pollster::block_on(self.trainer.predict_classes())?;
+                accuracy(&predicted, ids, &self.split.val)
+            }
+            Labels::Multi(targets) => {
+                let logits = self.trainer.predict()?.to_matrix_blocking()?;
+                multi_label_accuracy(&logits, targets, &self.split.val)
+            }
+        })
+    }
+}
+
+impl NodeLearner<'_> {
+    fn scores(&self) -> Result<Scores, Failure> {
+        let sets = [&self.split.train, &self.split.val, &self.split.test];
+        Ok(match self.labels {
+            Labels::Classes { ids, .. } => {
+                let predicted = pollster::block_on(self.trainer.predict_classes())?;
+                let logits = self.trainer.predict()?.to_matrix_blocking()?;
+                Scores {
+                    accuracy: sets.map(|nodes| accuracy(&predicted, ids, nodes)),
+                    auroc: sets.map(|nodes| two_class_auroc(&logits, ids, nodes)),
+                }
+            }
+            Labels::Multi(targets) => {
+                let logits = self.trainer.predict()?.to_matrix_blocking()?;
+                Scores { accuracy: sets.map(|nodes| multi_label_accuracy(&logits, targets, nodes)), auroc: [None; 3] }
+            }
+        })
+    }
+}
+
+/// The area under the receiver operating characteristic where there are two classes, the second being the positive one.
+fn two_class_auroc(logits: &Matrix, classes: &[u32], items: &[u32]) -> Option<f64> {
+    if logits.cols() != 2 {
+        return None;
+    }
+    let scores: Vec<f32> = logits.data().chunks_exact(2).map(|row| row[1] - row[0]).collect();
+    let positive: Vec<bool> = classes.iter().map(|&c| c == 1).collect();
+    auroc(&scores, &positive, items)
 }
 
 /// The share of (node, label) pairs that are told right.

@@ -1,9 +1,8 @@
 //! The program as its users run it.
 
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, Output},
-};
+mod support;
+
+use std::path::{Path, PathBuf};
 
 use hopwise::{
     Matrix,
@@ -11,37 +10,7 @@ use hopwise::{
     graph::EdgeList,
 };
 use serde_json::Value;
-
-fn hopwise(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_hopwise")).args(args).output().unwrap()
-}
-
-/// Runs a command that must succeed, and returns what it prints.
-fn stdout(args: &[&str]) -> String {
-    let output = hopwise(args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "hopwise {}: {errors}", args.join(" "));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn json(args: &[&str]) -> Value {
-    serde_json::from_str(&stdout(args)).unwrap()
-}
-
-/// Runs a command that must fail with `code` and a message that has all of `words`.
-fn refused(args: &[&str], code: i32, words: &[&str]) {
-    let output = hopwise(args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "hopwise {}: {errors}", args.join(" "));
-    for word in words {
-        assert!(errors.contains(word), "hopwise {}: no {word:?} in {errors}", args.join(" "));
-    }
-    assert!(output.stdout.is_empty(), "results on standard output in spite of the failure");
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
+use support::{json, refused, stdout, text};
 
 /// A data set of 6 nodes in a file.
 fn write(folder: &Path, change: impl FnOnce(&mut Dataset)) -> PathBuf {

@@ -193,6 +193,17 @@ impl Features {
         }
     }
 
+    /// The rows named by `rows`, in that order.
+    ///
+    /// # Panics
+    /// If a row does not exist.
+    pub fn select_rows(&self, rows: &[u32]) -> Self {
+        match self {
+            Self::Dense(x) => Self::Dense(x.select_rows(rows)),
+            Self::Sparse(x) => Self::Sparse(x.select_rows(rows)),
+        }
+    }
+
     fn not_finite(&self) -> Option<String> {
         let values = match self {
             Self::Dense(x) => x.data(),

@@ -75,6 +75,38 @@ pub enum GraphError {
         /// The weight found.
         value: f32,
     },
+    /// Offsets that do not share out all nodes among small graphs.
+    #[error(
+        "small-graph offset {index} is {value}, but offsets must start at 0, never fall and end at the number of nodes ({nodes})"
+    )]
+    SmallGraphOffsets {
+        /// Position in the offsets.
+        index: usize,
+        /// The offset found there.
+        value: u64,
+        /// Number of nodes.
+        nodes: u32,
+    },
+    /// A small graph that is not there.
+    #[error("small graph {id} was asked for, but there are {graphs} (0 to {})", *graphs as i64 - 1)]
+    NoSuchGraph {
+        /// The graph asked for.
+        id: u32,
+        /// How many there are.
+        graphs: usize,
+    },
+    /// An edge between two graphs that were to be apart.
+    #[error(
+        "the edge {from} -> {to} leads to small graph {graph} from another one: graphs of a set share no edges, check their offsets"
+    )]
+    BetweenGraphs {
+        /// Its source.
+        from: u32,
+        /// Its destination.
+        to: u32,
+        /// The small graph of the destination.
+        graph: u32,
+    },
     /// A generator was asked for something that does not exist.
     #[error("{0}")]
     Generator(String),

@@ -5,9 +5,11 @@
 //!
 //! - [`EdgeList`]: edges in the order in which the user lists them, with optional weights and attributes; where clean-up happens.
 //! - [`Graph`]: the validated compressed rows that kernels take, its transpose, and the user's edge ids.
+//! - [`GraphBatch`]: many small graphs side by side in one.
 //! - [`GraphStats`]: counts and degrees.
 //! - [`generate`]: graphs made from a formula.
 
+mod batch;
 mod csr;
 mod edges;
 mod error;
@@ -15,6 +17,7 @@ pub mod generate;
 mod loops;
 mod stats;
 
+pub use batch::GraphBatch;
 pub use csr::{Graph, Transpose};
 pub use edges::{EdgeList, Merge};
 pub use error::GraphError;

@@ -1,9 +1,9 @@
 use std::path::Path;
 
 use super::{
-    ChebConv, Conv, ConvInput, Features, GatConv, GatOptions, GatV2Conv, GcnConv, GcnOptions, GinConv, Initializer,
-    Laplacian, Linear, Module, NnError, Norm, PnaConv, PnaOptions, SageConv, SageOptions, SgConv, TransformerConv,
-    TransformerOptions, Visitor, checkpoint, jumping::JumpingHead, norm::Normalization,
+    CLASSIFIER_KEY, ChebConv, Conv, ConvInput, Features, GatConv, GatOptions, GatV2Conv, GcnConv, GcnOptions, GinConv,
+    Initializer, Laplacian, Linear, Module, NnError, Norm, PnaConv, PnaOptions, SageConv, SageOptions, SgConv,
+    TransformerConv, TransformerOptions, Visitor, checkpoint, jumping::JumpingHead, norm::Normalization,
 };
 use crate::{
     backend::{DType, Device, DeviceGraph, kernels::Unary},
@@ -151,6 +151,23 @@ impl GnnBuilder {
     /// # Errors
     /// If a number has no meaning, or what the device reports.
     pub fn build(self, device: &Device, in_width: usize, out_width: usize, seed: u64) -> Result<Gnn, NnError> {
+        let layers = self.layers.saturating_sub(usize::from(!self.jumping));
+        self.build_layers(&mut Initializer::new(device, seed), in_width, out_width, layers)
+    }
+
+    /// A model whose outputs are `[nodes, hidden]` features for what follows: all of its layers are hidden ones.
+    pub(super) fn build_encoder(self, init: &mut Initializer<'_>, in_width: usize) -> Result<Gnn, NnError> {
+        self.build_layers(init, in_width, self.hidden, self.layers)
+    }
+
+    /// A model whose first `hidden_layers` layers are hidden ones.
+    fn build_layers(
+        self,
+        init: &mut Initializer<'_>,
+        in_width: usize,
+        out_width: usize,
+        hidden_layers: usize,
+    ) -> Result<Gnn, NnError> {
         for (what, value) in [
             ("the number of layers", self.layers),
             ("the hidden size", self.hidden),
@@ -165,63 +182,57 @@ impl GnnBuilder {
             let expected = "at least 0 and below 1".into();
             return Err(NnError::Argument { what: "dropout", got: self.dropout.to_string(), expected });
         }
-        let mut init = Initializer::new(device, seed);
-        let lin_in = if self.input_layer { Some(Linear::new(&mut init, in_width, self.hidden, true)?) } else { None };
+        let is_hidden = |i: usize| i < hidden_layers;
+        let lin_in = if self.input_layer { Some(Linear::new(init, in_width, self.hidden, true)?) } else { None };
         let first = if self.input_layer { self.hidden } else { in_width };
         let convs = (0..self.layers)
             .map(|i| {
                 let from = if i == 0 { first } else { self.hidden };
-                let to = if self.is_hidden(i) { self.hidden } else { out_width };
+                let to = if is_hidden(i) { self.hidden } else { out_width };
                 Ok(match self.kind {
-                    LayerKind::Gcn(options) => Box::new(GcnConv::new(&mut init, from, to, options)?) as Box<dyn Conv>,
-                    LayerKind::Sage(options) => Box::new(SageConv::new(&mut init, from, to, options)?),
-                    LayerKind::Gin => Box::new(GinConv::new(&mut init, from, self.hidden, to)?),
-                    LayerKind::Sg(hops) => Box::new(SgConv::new(&mut init, from, to, hops)?),
+                    LayerKind::Gcn(options) => Box::new(GcnConv::new(init, from, to, options)?) as Box<dyn Conv>,
+                    LayerKind::Sage(options) => Box::new(SageConv::new(init, from, to, options)?),
+                    LayerKind::Gin => Box::new(GinConv::new(init, from, self.hidden, to)?),
+                    LayerKind::Sg(hops) => Box::new(SgConv::new(init, from, to, hops)?),
                     LayerKind::Cheb(terms, normalization) => {
-                        Box::new(ChebConv::new(&mut init, from, to, terms, normalization)?)
+                        Box::new(ChebConv::new(init, from, to, terms, normalization)?)
                     }
                     LayerKind::Gat(options) => {
-                        let (heads, concat) = self.heads(options.heads, i)?;
-                        Box::new(GatConv::new(&mut init, from, to / heads, GatOptions { heads, concat, ..options })?)
+                        let (heads, concat) = self.heads(options.heads, is_hidden(i))?;
+                        Box::new(GatConv::new(init, from, to / heads, GatOptions { heads, concat, ..options })?)
                     }
                     LayerKind::GatV2(options) => {
-                        let (heads, concat) = self.heads(options.heads, i)?;
-                        Box::new(GatV2Conv::new(&mut init, from, to / heads, GatOptions { heads, concat, ..options })?)
+                        let (heads, concat) = self.heads(options.heads, is_hidden(i))?;
+                        Box::new(GatV2Conv::new(init, from, to / heads, GatOptions { heads, concat, ..options })?)
                     }
                     LayerKind::Transformer(options) => {
-                        let (heads, concat) = self.heads(options.heads, i)?;
+                        let (heads, concat) = self.heads(options.heads, is_hidden(i))?;
                         let options = TransformerOptions { heads, concat, ..options };
-                        Box::new(TransformerConv::new(&mut init, from, to / heads, options)?)
+                        Box::new(TransformerConv::new(init, from, to / heads, options)?)
                     }
                     LayerKind::Pna(options) => {
-                        let towers = if self.is_hidden(i) { options.towers } else { 1 };
-                        Box::new(PnaConv::new(&mut init, from, to, PnaOptions { towers, ..options })?)
+                        let towers = if is_hidden(i) { options.towers } else { 1 };
+                        Box::new(PnaConv::new(init, from, to, PnaOptions { towers, ..options })?)
                     }
                 })
             })
             .collect::<Result<_, NnError>>()?;
-        let hidden = (0..self.layers).filter(|&i| self.is_hidden(i));
-        let norms = hidden.clone().map(|_| Normalization::new(&mut init, self.norm, self.hidden));
+        let norms = (0..hidden_layers).map(|_| Normalization::new(init, self.norm, self.hidden));
         let norms = norms.filter_map(Result::transpose).collect::<Result<_, _>>()?;
-        let residuals = hidden
+        let residuals = (0..hidden_layers)
             .map(|i| {
                 let of_features = self.residual && i == 0 && !self.input_layer;
-                of_features.then(|| Linear::new(&mut init, first, self.hidden, true)).transpose()
+                of_features.then(|| Linear::new(init, first, self.hidden, true)).transpose()
             })
             .collect::<Result<_, _>>()?;
         let widths = [first, self.layers * self.hidden, out_width];
-        let jumping = if self.jumping { Some(JumpingHead::new(&mut init, widths, self.norm)?) } else { None };
-        Ok(Gnn { lin_in, convs, norms, residuals, jumping, builder: self, in_width, out_width })
+        let jumping = if self.jumping { Some(JumpingHead::new(init, widths, self.norm)?) } else { None };
+        Ok(Gnn { lin_in, convs, norms, residuals, jumping, builder: self, hidden_layers, in_width, out_width })
     }
 
-    /// Whether the output of layer `i` is not that of the model.
-    fn is_hidden(&self, i: usize) -> bool {
-        self.jumping || i + 1 < self.layers
-    }
-
-    /// Heads of layer `i`, and whether they stand side by side: the layer of the outputs has one.
-    fn heads(&self, heads: usize, i: usize) -> Result<(usize, bool), NnError> {
-        if !self.is_hidden(i) {
+    /// Heads of a layer, and whether they stand side by side: the layer of the outputs has one.
+    fn heads(&self, heads: usize, is_hidden: bool) -> Result<(usize, bool), NnError> {
+        if !is_hidden {
             return Ok((1, false));
         }
         if heads == 0 || !self.hidden.is_multiple_of(heads) {
@@ -260,6 +271,9 @@ impl GnnBuilder {
     pub fn from_weights(path: &Path) -> Result<StoredModel, NnError> {
         let (shapes, metadata) = checkpoint::shapes(path)?;
         let other = |reason: String| NnError::OtherModel { path: path.display().to_string(), reason };
+        if metadata.contains_key(CLASSIFIER_KEY) {
+            return Err(other("it labels graphs, not nodes (GraphClassifier::load reads it)".into()));
+        }
         if let Some(json) = metadata.get(BUILDER_KEY) {
             let (builder, in_width, out_width) = serde_json::from_str(json)
                 .map_err(|error| other(format!("its description is of another version ({error})")))?;
@@ -300,6 +314,11 @@ impl GnnBuilder {
         Ok(StoredModel { builder, in_width, out_width, metadata })
     }
 
+    /// The share that dropout takes.
+    pub(super) fn dropout_share(&self) -> f32 {
+        self.dropout
+    }
+
     /// Whether the layers have a use for edge weights.
     pub fn takes_edge_weights(&self) -> bool {
         matches!(self.kind, LayerKind::Gcn(_) | LayerKind::Sg(_) | LayerKind::Cheb(..))
@@ -318,6 +337,8 @@ pub struct Gnn {
     residuals: Vec<Option<Linear>>,
     jumping: Option<JumpingHead>,
     builder: GnnBuilder,
+    /// So many layers, the first, have a norm and an activation.
+    hidden_layers: usize,
     in_width: usize,
     out_width: usize,
 }
@@ -331,6 +352,11 @@ impl Gnn {
     /// Outputs a node.
     pub fn out_width(&self) -> usize {
         self.out_width
+    }
+
+    /// The builder that made it.
+    pub(super) fn builder(&self) -> GnnBuilder {
+        self.builder
     }
 
     /// How it stores features.
@@ -360,7 +386,7 @@ impl Gnn {
             let dropped = x.dropout(tape, self.builder.dropout)?;
             let input = ConvInput { edge_weight, ..ConvInput::new(graph, &dropped) };
             let mut out = conv.forward(tape, &input)?;
-            if self.builder.is_hidden(i) {
+            if i < self.hidden_layers {
                 if let Some(norm) = self.norms.get(i) {
                     out = norm.forward(tape, &out)?;
                 }

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use super::{Module, NnError, Parameter};
 use crate::{
     backend::{
-        BackendError, Buffer, Device, Tensor,
+        BackendError, Buffer, DType, Device, Tensor,
         kernels::{AdamUpdate, LossScale, ScaleUpdate},
     },
     ops::{Gradients, StepState},
@@ -104,6 +104,19 @@ impl Adam {
             .map(|(_, p)| Ok((p.key(), (zeros(p)?, zeros(p)?))))
             .collect::<Result<_, BackendError>>()?;
         Ok(Self { options, state: StepState::new(device, seed)?, step: 0, moments, scaling: None })
+    }
+
+    /// An optimiser for a model that stores its features as `dtype`: in f16 with a scaled loss.
+    pub(super) fn for_dtype(
+        device: &Device,
+        model: &dyn Module,
+        dtype: DType,
+        seed: u64,
+        options: AdamOptions,
+    ) -> Result<Self, NnError> {
+        let optimizer = Self::new(device, model, seed, options)?;
+        // The gradients of bf16 have the range of 32 bits.
+        if dtype == DType::F16 { optimizer.with_loss_scaling(LossScaling::default()) } else { Ok(optimizer) }
     }
 
     /// Scales the gradient of the loss ([`Adam::loss_gradient`]), and skips steps that overflow.

@@ -1,6 +1,6 @@
 use super::{Adam, AdamOptions, FeatureInput, Gnn, LossScaling, Module, NnError};
 use crate::{
-    backend::{Buffer, DType, DeviceGraph, Indices, Recording, Tensor},
+    backend::{Buffer, DeviceGraph, Indices, Recording, Tensor},
     ops::{self, ClassTargets, MultiTargets, Tape},
 };
 
@@ -53,13 +53,9 @@ impl Trainer {
         seed: u64,
         options: AdamOptions,
     ) -> Result<Self, NnError> {
-        let mut optimizer = Adam::new(graph.device(), &model, seed, options)?;
+        let optimizer = Adam::for_dtype(graph.device(), &model, model.dtype(), seed, options)?;
         // Converted once, not in every step.
         let features = features.to_dtype(model.dtype())?;
-        // The gradients of bf16 have the range of 32 bits.
-        if model.dtype() == DType::F16 {
-            optimizer = optimizer.with_loss_scaling(LossScaling::default())?;
-        }
         Ok(Self {
             model,
             graph,
@@ -179,16 +175,4 @@ impl Trainer {
         device.argmax(&logits, &classes)?;
         Ok(classes.to_vec(device).await?)
     }
-}
-
-/// The share of `nodes` whose prediction is their label, 0 for no nodes.
-///
-/// # Panics
-/// If a node has no prediction or no label.
-pub fn accuracy(predicted: &[u32], labels: &[u32], nodes: &[u32]) -> f64 {
-    if nodes.is_empty() {
-        return 0.0;
-    }
-    let right = nodes.iter().filter(|&&i| predicted[i as usize] == labels[i as usize]).count();
-    right as f64 / nodes.len() as f64
 }

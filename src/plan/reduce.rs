@@ -21,6 +21,13 @@ impl ReducePlan {
         Self { chunk, lanes, segment: SpmmPlan::segment_bound(offsets, lanes, caps) }
     }
 
+    /// Whether the gradient of a minimum or maximum alone is handed out by destination, by additions of integers to some
+    /// fifty bytes a feature of every node, rather than looked for among the edges by source, at a byte a feature each
+    /// and a dozen instructions for four.
+    pub fn scatters(edges: usize, destinations: usize) -> bool {
+        edges >= 4 * destinations
+    }
+
     /// Numbers that a thread reads at once.
     pub(crate) fn chunk(features: usize, outputs: usize) -> u32 {
         if features.is_multiple_of(4) || (outputs == 1 && features > 1) { 4 } else { 1 }

@@ -91,6 +91,20 @@ pub(crate) fn corner_cases() -> Vec<(&'static str, EdgeList)> {
     ]
 }
 
+/// A graph of up to 80 nodes on either side, whose rows are empty, short or long, drawn from `random`: each edge goes to
+/// the square of a uniform number, so that early rows are long, and some edges are there twice.
+pub(crate) fn random_graph(random: &mut SplitMix) -> Graph {
+    let [num_src, num_dst, count] = [80, 80, 400].map(|most| 1 + random.below(most));
+    let (mut src, mut dst) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let skewed = (random.uniform().powi(2) * num_dst as f32) as u32;
+        let copies = 1 + usize::from(random.below(8) == 0);
+        src.extend(std::iter::repeat_n(random.below(num_src), copies));
+        dst.extend(std::iter::repeat_n(skewed.min(num_dst - 1), copies));
+    }
+    Graph::from_edges(&EdgeList::new(num_src, num_dst, src, dst).unwrap())
+}
+
 /// Graphs at the edges of what kernels meet.
 pub(crate) fn graphs() -> Vec<(&'static str, Graph)> {
     let mut random = SplitMix::stream(5, 0);

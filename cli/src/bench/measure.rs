@@ -5,6 +5,8 @@ use hopwise::{
     backend::{Device, Tensor},
 };
 
+use rayon::prelude::*;
+
 use crate::failure::Failure;
 
 /// Samples that a median is taken of.
@@ -71,15 +73,21 @@ pub(super) fn copy_rate(device: &Device, budget: Budget) -> Result<f64, Failure>
     Ok(2.0 * rows as f64 * 256.0 / (ms / 1e3))
 }
 
-/// Standard normal numbers, the same for a seed.
+/// Numbers that one thread makes from a stream of its own.
+const NUMBERS_A_STREAM: usize = 1 << 18;
+
+/// Standard normal numbers, the same for a seed on every machine.
 pub(super) fn normal(rows: usize, cols: usize, seed: u64) -> Matrix {
-    let mut random = hopwise::graph::generate::SplitMix::stream(seed, 3);
-    let mut pair = || {
-        // Box and Muller's transform.
-        let (u, v) = (1.0 - f64::from(random.uniform()), f64::from(random.uniform()));
-        let (r, angle) = ((-2.0 * u.ln()).sqrt(), std::f64::consts::TAU * v);
-        [(r * angle.cos()) as f32, (r * angle.sin()) as f32]
-    };
-    let values = (0..(rows * cols).div_ceil(2)).flat_map(|_| pair()).take(rows * cols).collect();
+    let mut values = vec![0.0; rows * cols];
+    values.par_chunks_mut(NUMBERS_A_STREAM).enumerate().for_each(|(stream, part)| {
+        let mut random = hopwise::graph::generate::SplitMix::stream(seed, 3 + stream as u64);
+        for pair in part.chunks_mut(2) {
+            // Box and Muller's transform.
+            let (u, v) = (1.0 - f64::from(random.uniform()), f64::from(random.uniform()));
+            let (r, angle) = ((-2.0 * u.ln()).sqrt(), std::f64::consts::TAU * v);
+            let both = [(r * angle.cos()) as f32, (r * angle.sin()) as f32];
+            pair.copy_from_slice(&both[..pair.len()]);
+        }
+    });
     Matrix::new(rows, cols, values).expect("as many numbers as entries")
 }

@@ -3,7 +3,10 @@
 
 use std::ops::Range;
 
-use super::{Input, Output, step_data};
+use super::{
+    Input, Output, step_data,
+    vectors::{add_scaled, dot, softmax_of_heads},
+};
 use crate::{
     backend::{
         BackendError, Tensor,
@@ -45,7 +48,8 @@ pub(super) struct Scores<'a> {
     negative_slope: f32,
     l: Input<'a>,
     r: Input<'a>,
-    att: Option<Input<'a>>,
+    /// The weight of each score channel.
+    att: Vec<f32>,
     values: Input<'a>,
     /// Attributes and weight.
     edge: Option<(Input<'a>, Input<'a>)>,
@@ -73,7 +77,10 @@ impl<'a> Scores<'a> {
             negative_slope: args.negative_slope,
             l: Input::new(args.l, kernel)?,
             r: Input::new(args.r, kernel)?,
-            att: Input::maybe(args.att, kernel)?,
+            att: match args.att {
+                Some(att) => Input::new(att, kernel)?.row(0).to_vec(),
+                None => vec![1.0; args.l.cols()],
+            },
             values: Input::new(args.values, kernel)?,
             edge,
             dropout,
@@ -108,19 +115,18 @@ impl<'a> Scores<'a> {
         Edge { i, j: self.graph.columns()[k] as usize, k }
     }
 
-    fn att(&self, feature: usize) -> f32 {
-        self.att.as_ref().map_or(1.0, |att| att.row(0)[feature])
-    }
-
     /// Operations of one pass over the edges.
     fn work(&self) -> usize {
         self.graph.columns().len() * (self.l.cols + self.values.cols)
     }
 
-    /// `l_jc + r_ic + (W e_k)_c`.
-    fn sum(&self, edge: Edge, feature: usize) -> f32 {
-        let nodes = self.l.row(edge.j)[feature] + self.r.row(edge.i)[feature];
-        self.edge.as_ref().map_or(nodes, |(attr, weight)| nodes + dot(attr.row(edge.k), weight.row(feature)))
+    /// `l_jc + r_ic + (W e_k)_c` for every score channel.
+    fn sums(&self, edge: Edge, out: &mut [f32]) {
+        let nodes = self.l.row(edge.j).iter().zip(self.r.row(edge.i));
+        out.iter_mut().zip(nodes).for_each(|(o, (l, r))| *o = l + r);
+        if let Some((attr, weight)) = &self.edge {
+            out.iter_mut().enumerate().for_each(|(c, o)| *o += dot(attr.row(edge.k), weight.row(c)));
+        }
     }
 
     fn leaky(&self, x: f32) -> f32 {
@@ -131,8 +137,10 @@ impl<'a> Scores<'a> {
         if x > 0.0 { 1.0 } else { self.negative_slope }
     }
 
-    fn score(&self, edge: Edge, head: usize) -> f32 {
-        self.score_channels(head).map(|f| self.att(f) * self.leaky(self.sum(edge, f))).sum()
+    /// A head's score, given [`Scores::sums`].
+    fn score(&self, sums: &[f32], head: usize) -> f32 {
+        let channels = self.score_channels(head);
+        sums[channels.clone()].iter().zip(&self.att[channels]).map(|(&sum, att)| att * self.leaky(sum)).sum()
     }
 
     /// The factor of attention dropout.
@@ -152,31 +160,83 @@ impl<'a> Scores<'a> {
 
 /// What gradients are computed of.
 pub(super) struct Backward<'a> {
-    pub(super) scores: Scores<'a>,
-    pub(super) h: Input<'a>,
-    pub(super) logsumexp: Input<'a>,
-    pub(super) g: Input<'a>,
+    scores: Scores<'a>,
+    logsumexp: Input<'a>,
+    g: Input<'a>,
+    /// `<g_i, h_i>` of each destination and head.
+    deltas: Vec<f32>,
 }
 
-impl Backward<'_> {
-    /// `a_k m_k` and the gradient of the score.
-    fn of_score(&self, edge: Edge, head: usize) -> (f32, f32) {
-        let features = self.scores.features(head);
-        let g = &self.g.row(edge.i)[features.clone()];
-        let attention = (self.scores.score(edge, head) - self.logsumexp.row(edge.i)[head]).exp();
-        let kept = self.scores.kept(edge, head);
-        let delta = dot(g, &self.h.row(edge.i)[features.clone()]);
-        (attention * kept, attention * (kept * dot(g, &self.scores.values.row(edge.j)[features]) - delta))
+/// What all gradients take of one edge.
+struct Weighed {
+    /// The sums under leaky, one a score channel.
+    sums: Vec<f32>,
+    /// `a_k m_k`, one a head.
+    passed: Vec<f32>,
+    /// The gradient of the score, one a head.
+    grads: Vec<f32>,
+}
+
+impl<'a> Backward<'a> {
+    pub(super) fn new(
+        scores: Scores<'a>,
+        h: &Tensor,
+        logsumexp: &'a Tensor,
+        g: &'a Tensor,
+        kernel: &'static str,
+    ) -> Result<Self, BackendError> {
+        let (h, logsumexp, g) = (Input::new(h, kernel)?, Input::new(logsumexp, kernel)?, Input::new(g, kernel)?);
+        let rows = 0..scores.graph.num_dst() as usize;
+        let delta = |i: usize, features: Range<usize>| dot(&g.row(i)[features.clone()], &h.row(i)[features]);
+        let deltas = rows.flat_map(|i| (0..scores.heads).map(move |head| (i, head)));
+        let deltas = deltas.map(|(i, head)| delta(i, scores.features(head))).collect();
+        Ok(Self { scores, logsumexp, g, deltas })
     }
 
-    /// Calls `f(score channel, gradient of the sum under leaky)` for every channel of an edge.
-    fn for_each_channel(&self, edge: Edge, mut f: impl FnMut(usize, f32)) {
-        for head in 0..self.scores.heads {
-            let (_, grad) = self.of_score(edge, head);
-            for channel in self.scores.score_channels(head) {
-                let slope = self.scores.slope(self.scores.sum(edge, channel));
-                f(channel, grad * self.scores.att(channel) * slope);
-            }
+    /// Room for one edge.
+    fn room(&self) -> Weighed {
+        let heads = self.scores.heads;
+        Weighed { sums: vec![0.0; self.scores.l.cols], passed: vec![0.0; heads], grads: vec![0.0; heads] }
+    }
+
+    fn weigh(&self, edge: Edge, out: &mut Weighed) {
+        let scores = &self.scores;
+        scores.sums(edge, &mut out.sums);
+        let (g, values) = (self.g.row(edge.i), scores.values.row(edge.j));
+        for head in 0..scores.heads {
+            let features = scores.features(head);
+            let along = dot(&g[features.clone()], &values[features]);
+            let attention = (scores.score(&out.sums, head) - self.logsumexp.row(edge.i)[head]).exp();
+            let kept = scores.kept(edge, head);
+            out.passed[head] = attention * kept;
+            out.grads[head] = attention * (kept * along - self.deltas[edge.i * scores.heads + head]);
+        }
+    }
+
+    /// Adds the gradients of the sums under leaky.
+    fn add_to_channels(&self, edge: &Weighed, out: &mut [f32]) {
+        for (head, grad) in edge.grads.iter().enumerate() {
+            let channels = self.scores.score_channels(head);
+            let weighted = edge.sums[channels.clone()].iter().zip(&self.scores.att[channels.clone()]);
+            let terms = weighted.map(|(&sum, att)| grad * att * self.scores.slope(sum));
+            out[channels].iter_mut().zip(terms).for_each(|(o, t)| *o += t);
+        }
+    }
+
+    /// Adds the gradients of the weights of score channels.
+    fn add_to_att(&self, edge: &Weighed, out: &mut [f32]) {
+        for (head, grad) in edge.grads.iter().enumerate() {
+            let channels = self.scores.score_channels(head);
+            let terms = edge.sums[channels.clone()].iter().map(|&sum| grad * self.scores.leaky(sum));
+            out[channels].iter_mut().zip(terms).for_each(|(o, t)| *o += t);
+        }
+    }
+
+    /// Adds the gradients of what is summed, of an edge into `i`.
+    fn add_to_values(&self, i: usize, edge: &Weighed, out: &mut [f32]) {
+        for (head, passed) in edge.passed.iter().enumerate() {
+            let features = self.scores.features(head);
+            add_scaled(&mut out[features.clone()], *passed, &self.g.row(i)[features]);
         }
     }
 
@@ -184,49 +244,66 @@ impl Backward<'_> {
     pub(super) fn by_destination(&self, out: &Tensor, kernel: &'static str) -> Result<(), BackendError> {
         Output::new(out, kernel)?.for_each_row(self.scores.work(), |i, out| {
             out.fill(0.0);
-            self.scores.edges_into(i).for_each(|edge| self.for_each_channel(edge, |c, t| out[c] += t));
-        });
-        Ok(())
-    }
-
-    /// Towards the weights of score channels, the part of each destination.
-    pub(super) fn att(&self, out: &Tensor, kernel: &'static str) -> Result<(), BackendError> {
-        let scores = &self.scores;
-        Output::new(out, kernel)?.for_each_row(scores.work(), |i, out| {
-            out.fill(0.0);
-            for edge in scores.edges_into(i) {
-                for head in 0..scores.heads {
-                    let (_, grad) = self.of_score(edge, head);
-                    scores.score_channels(head).for_each(|c| out[c] += grad * scores.leaky(scores.sum(edge, c)));
-                }
+            let mut weighed = self.room();
+            for edge in self.scores.edges_into(i) {
+                self.weigh(edge, &mut weighed);
+                self.add_to_channels(&weighed, out);
             }
         });
         Ok(())
     }
 
-    /// Towards what scores take from sources.
-    pub(super) fn by_source(&self, out: &Tensor, kernel: &'static str) -> Result<(), BackendError> {
-        Output::new(out, kernel)?.for_each_row(self.scores.work(), |_, out| out.fill(0.0));
-        self.add_by_source(out, kernel)
-    }
-
-    /// The same, added to what `out` holds.
-    pub(super) fn add_by_source(&self, out: &Tensor, kernel: &'static str) -> Result<(), BackendError> {
-        Output::new(out, kernel)?.for_each_row(self.scores.work(), |j, out| {
-            self.scores.edges_out_of(j).for_each(|edge| self.for_each_channel(edge, |c, t| out[c] += t));
+    /// The same, and towards the weights of score channels, the part of each destination.
+    pub(super) fn by_destination_with_att(
+        &self,
+        out: &Tensor,
+        att_out: &Tensor,
+        kernel: &'static str,
+    ) -> Result<(), BackendError> {
+        let mut att_out = Output::new(att_out, kernel)?;
+        Output::new(out, kernel)?.for_each_row_with(&mut att_out, self.scores.work(), |i, out, att_out| {
+            out.fill(0.0);
+            att_out.fill(0.0);
+            let mut weighed = self.room();
+            for edge in self.scores.edges_into(i) {
+                self.weigh(edge, &mut weighed);
+                self.add_to_channels(&weighed, out);
+                self.add_to_att(&weighed, att_out);
+            }
         });
         Ok(())
     }
 
-    /// Towards what is summed.
-    pub(super) fn values(&self, out: &Tensor, kernel: &'static str) -> Result<(), BackendError> {
+    /// Towards what is summed, and towards what scores take from sources.
+    pub(super) fn by_source(
+        &self,
+        values_out: &Tensor,
+        out: &Tensor,
+        kernel: &'static str,
+    ) -> Result<(), BackendError> {
+        let mut values_out = Output::new(values_out, kernel)?;
+        Output::new(out, kernel)?.for_each_row_with(&mut values_out, self.scores.work(), |j, out, values_out| {
+            values_out.fill(0.0);
+            out.fill(0.0);
+            let mut weighed = self.room();
+            for edge in self.scores.edges_out_of(j) {
+                self.weigh(edge, &mut weighed);
+                self.add_to_values(edge.i, &weighed, values_out);
+                self.add_to_channels(&weighed, out);
+            }
+        });
+        Ok(())
+    }
+
+    /// The sum of both, where what is summed is what scores take from sources.
+    pub(super) fn by_source_as_one(&self, out: &Tensor, kernel: &'static str) -> Result<(), BackendError> {
         Output::new(out, kernel)?.for_each_row(self.scores.work(), |j, out| {
             out.fill(0.0);
+            let mut weighed = self.room();
             for edge in self.scores.edges_out_of(j) {
-                for head in 0..self.scores.heads {
-                    let (attention, _) = self.of_score(edge, head);
-                    self.scores.features(head).for_each(|f| out[f] += attention * self.g.row(edge.i)[f]);
-                }
+                self.weigh(edge, &mut weighed);
+                self.add_to_values(edge.i, &weighed, out);
+                self.add_to_channels(&weighed, out);
             }
         });
         Ok(())
@@ -241,12 +318,14 @@ impl Backward<'_> {
         kernel: &'static str,
     ) -> Result<(), BackendError> {
         let Some((attr, weight)) = &self.scores.edge else { return Ok(()) };
+        let channels = self.scores.l.cols;
         if let Some(out) = attr_out {
             Output::new(out, kernel)?.for_each_row(self.scores.work(), |k, out| {
                 out.fill(0.0);
-                self.for_each_channel(self.scores.edge_at(k), |c, t| {
-                    out.iter_mut().zip(weight.row(c)).for_each(|(o, w)| *o += t * w);
-                });
+                let (mut weighed, mut grads) = (self.room(), vec![0.0; channels]);
+                self.weigh(self.scores.edge_at(k), &mut weighed);
+                self.add_to_channels(&weighed, &mut grads);
+                grads.iter().enumerate().for_each(|(c, t)| add_scaled(out, *t, weight.row(c)));
             });
         }
         if let Some(out) = weight_out {
@@ -254,10 +333,12 @@ impl Backward<'_> {
             let stride = row_stride(attr.cols);
             Output::new(out, kernel)?.for_each_row(self.scores.work(), |r, out| {
                 out.fill(0.0);
+                let (mut weighed, mut grads) = (self.room(), vec![0.0; channels]);
                 for k in r * range..((r + 1) * range).min(edges) {
-                    self.for_each_channel(self.scores.edge_at(k), |c, t| {
-                        out[c * stride..].iter_mut().zip(attr.row(k)).for_each(|(o, e)| *o += t * e);
-                    });
+                    self.weigh(self.scores.edge_at(k), &mut weighed);
+                    grads.fill(0.0);
+                    self.add_to_channels(&weighed, &mut grads);
+                    grads.iter().enumerate().for_each(|(c, t)| add_scaled(&mut out[c * stride..], *t, attr.row(k)));
                 }
             });
         }
@@ -272,36 +353,25 @@ pub(super) fn forward(
     logsumexp: &Tensor,
     kernel: &'static str,
 ) -> Result<(), BackendError> {
-    Output::new(logsumexp, kernel)?.for_each_row(scores.work(), |i, out| {
-        for (head, out) in out.iter_mut().enumerate() {
-            let largest = scores.edges_into(i).map(|e| scores.score(e, head)).fold(f32::NEG_INFINITY, f32::max);
-            let sum: f32 = scores.edges_into(i).map(|e| (scores.score(e, head) - largest).exp()).sum();
-            *out = if sum > 0.0 { largest + sum.ln() } else { 0.0 };
-        }
-    });
-    let logsumexp = Input::new(logsumexp, kernel)?;
-    Output::new(h, kernel)?.for_each_row(scores.work(), |i, out| {
+    let heads = scores.heads;
+    let mut h = Output::new(h, kernel)?;
+    Output::new(logsumexp, kernel)?.for_each_row_with(&mut h, scores.work(), |i, logsumexp, out| {
         out.fill(0.0);
-        for head in 0..scores.heads {
-            let features = scores.features(head);
-            let out = &mut out[features.clone()];
-            // Large logarithms are rounded: dividing by the sum makes up for it.
-            let mut total = 0.0;
-            for edge in scores.edges_into(i) {
-                let attention = (scores.score(edge, head) - logsumexp.row(i)[head]).exp();
-                total += attention;
-                let attention = attention * scores.kept(edge, head);
-                let values = &scores.values.row(edge.j)[features.clone()];
-                out.iter_mut().zip(values).for_each(|(o, v)| *o += attention * v);
-            }
-            if total > 0.0 {
-                out.iter_mut().for_each(|o| *o /= total);
+        let mut sums = vec![0.0; scores.l.cols];
+        // Of the row's edges, all heads of an edge side by side.
+        let mut weights = Vec::new();
+        for edge in scores.edges_into(i) {
+            scores.sums(edge, &mut sums);
+            weights.extend((0..heads).map(|head| scores.score(&sums, head)));
+        }
+        softmax_of_heads(&mut weights, logsumexp);
+        for (edge, weights) in scores.edges_into(i).zip(weights.chunks_exact(heads)) {
+            let values = scores.values.row(edge.j);
+            for (head, weight) in weights.iter().enumerate() {
+                let features = scores.features(head);
+                add_scaled(&mut out[features.clone()], weight * scores.kept(edge, head), &values[features]);
             }
         }
     });
     Ok(())
-}
-
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
 }

@@ -1,5 +1,5 @@
 use super::{
-    CpuBackend, Input,
+    CpuBackend,
     attention::{self, Arguments, Backward, Scores},
 };
 use crate::backend::{
@@ -14,15 +14,9 @@ impl GatKernels for CpuBackend {
 
     unsafe fn gat_grad(&self, args: &GatBackward<'_>) -> Result<(), BackendError> {
         const KERNEL: &str = "gat_grad";
-        let back = Backward {
-            scores: scores(args.forward, KERNEL)?,
-            h: Input::new(args.h, KERNEL)?,
-            logsumexp: Input::new(args.logsumexp, KERNEL)?,
-            g: Input::new(args.g, KERNEL)?,
-        };
+        let back = Backward::new(scores(args.forward, KERNEL)?, args.h, args.logsumexp, args.g, KERNEL)?;
         back.by_destination(args.grad_destination, KERNEL)?;
-        back.values(args.grad_z, KERNEL)?;
-        back.by_source(args.grad_source, KERNEL)?;
+        back.by_source(args.grad_z, args.grad_source, KERNEL)?;
         back.edges(args.grad_attr, args.grad_weight, args.forward.plan.range, KERNEL)
     }
 }

@@ -1,5 +1,5 @@
 use super::{
-    CpuBackend, Input,
+    CpuBackend,
     attention::{self, Arguments, Backward, Scores},
 };
 use crate::backend::{
@@ -14,16 +14,9 @@ impl Gatv2Kernels for CpuBackend {
 
     unsafe fn gatv2_grad(&self, args: &Gatv2Backward<'_>) -> Result<(), BackendError> {
         const KERNEL: &str = "gatv2_grad";
-        let back = Backward {
-            scores: scores(args.forward, KERNEL)?,
-            h: Input::new(args.h, KERNEL)?,
-            logsumexp: Input::new(args.logsumexp, KERNEL)?,
-            g: Input::new(args.g, KERNEL)?,
-        };
-        back.by_destination(args.grad_r, KERNEL)?;
-        back.att(args.grad_att, KERNEL)?;
-        back.values(args.grad_l, KERNEL)?;
-        back.add_by_source(args.grad_l, KERNEL)?;
+        let back = Backward::new(scores(args.forward, KERNEL)?, args.h, args.logsumexp, args.g, KERNEL)?;
+        back.by_destination_with_att(args.grad_r, args.grad_att, KERNEL)?;
+        back.by_source_as_one(args.grad_l, KERNEL)?;
         back.edges(args.grad_attr, args.grad_weight, args.forward.plan.range, KERNEL)
     }
 }

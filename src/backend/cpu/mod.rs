@@ -24,6 +24,7 @@ mod softmax;
 mod spmm;
 mod threads;
 mod transformer;
+mod vectors;
 
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 

@@ -1,4 +1,4 @@
-use super::{CpuBackend, Input, Output, write};
+use super::{CpuBackend, Input, Output, vectors::dot, write};
 use crate::backend::{BackendError, Indices, Tensor, kernels::RowKernels};
 
 impl RowKernels for CpuBackend {
@@ -63,8 +63,4 @@ impl RowKernels for CpuBackend {
         }
         Ok(())
     }
-}
-
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
 }

@@ -1,4 +1,4 @@
-use super::{CpuBackend, Input, threads, write};
+use super::{CpuBackend, Input, threads, vectors::dot, write};
 use crate::backend::{
     BackendError,
     kernels::{Sddmm, SddmmKernels},
@@ -12,9 +12,8 @@ impl SddmmKernels for CpuBackend {
         let column_scale = Input::maybe(args.column_scale, KERNEL)?;
         let mut out = write(args.out.buffer(), KERNEL)?;
         threads::for_each_edge(args.graph.host(), &mut out, args.a.cols(), |_, i, j, out| {
-            let dot: f32 = a.row(i).iter().zip(b.row(j)).map(|(x, y)| x * y).sum();
             let scale = |side: &Option<Input<'_>>, r: usize| side.as_ref().map_or(1.0, |s| s.at(r));
-            *out = dot * scale(&row_scale, i) * scale(&column_scale, j);
+            *out = dot(a.row(i), b.row(j)) * scale(&row_scale, i) * scale(&column_scale, j);
         });
         Ok(())
     }

@@ -1,4 +1,7 @@
-use super::{CpuBackend, Input, Output, step_data};
+use super::{
+    CpuBackend, Input, Output, step_data,
+    vectors::{add_scaled, dot, softmax_of_heads},
+};
 use crate::backend::{
     BackendError, Direction,
     kernels::{Attention, DropoutKey, TransformerBackward, TransformerForward, TransformerKernels, dropout_threshold},
@@ -56,14 +59,24 @@ impl<'a> Heads<'a> {
         })
     }
 
-    /// A head's channels of the source, then the edge's attributes.
-    fn message<'s>(&'s self, of: &'s Input<'_>, edge: Edge, head: usize) -> impl Iterator<Item = &'s f32> {
+    /// A head's channels of the source, and the edge's attributes: what `C + D` numbers of a head meet.
+    fn message<'s>(&'s self, of: &'s Input<'_>, edge: Edge, head: usize) -> (&'s [f32], &'s [f32]) {
         let attr = self.attr.as_ref().map_or(&[][..], |attr| attr.row(edge.k));
-        of.row(edge.j)[head * self.channels..][..self.channels].iter().chain(attr)
+        (part(of.row(edge.j), head, self.channels), attr)
     }
 
     fn dot(&self, x: &[f32], of: &Input<'_>, edge: Edge, head: usize) -> f32 {
-        x.iter().zip(self.message(of, edge, head)).map(|(x, y)| x * y).sum()
+        let (channels, attr) = self.message(of, edge, head);
+        let (x, more) = x.split_at(self.channels);
+        dot(x, channels) + dot(more, attr)
+    }
+
+    /// Adds `factor` times the message.
+    fn add(&self, out: &mut [f32], factor: f32, of: &Input<'_>, edge: Edge, head: usize) {
+        let (channels, attr) = self.message(of, edge, head);
+        let (out, more) = out.split_at_mut(self.channels);
+        add_scaled(out, factor, channels);
+        add_scaled(more, factor, attr);
     }
 
     fn score(&self, query: &[f32], edge: Edge, head: usize) -> f32 {
@@ -104,21 +117,18 @@ impl TransformerKernels for CpuBackend {
         let mut out = Output::new(args.out, KERNEL)?;
         let mut logsumexp = Output::new(args.logsumexp, KERNEL)?;
         out.for_each_row_with(&mut logsumexp, input.work(), |i, out, logsumexp| {
-            let edges = || edges_of(offsets, columns, i);
-            let mut weights = Vec::with_capacity(edges().len());
-            for head in 0..input.heads {
-                let query = part(input.q.row(i), head, input.width);
-                let out = &mut out[head * input.width..][..input.width];
-                out.fill(0.0);
-                weights.clear();
-                weights.extend(edges().map(|edge| input.score(query, edge, head)));
-                let top = weights.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                weights.iter_mut().for_each(|w| *w = (*w - top).exp());
-                let total: f32 = weights.iter().sum();
-                logsumexp[head] = if weights.is_empty() { 0.0 } else { top + total.ln() };
-                for (edge, weight) in edges().zip(&weights) {
-                    let weight = weight / total * input.kept(edge, head);
-                    out.iter_mut().zip(input.message(&input.v, edge, head)).for_each(|(o, v)| *o += weight * v);
+            out.fill(0.0);
+            let heads = input.heads;
+            // Of the row's edges, all heads of an edge side by side.
+            let mut weights = Vec::new();
+            for edge in edges_of(offsets, columns, i) {
+                weights.extend((0..heads).map(|head| input.score(part(input.q.row(i), head, input.width), edge, head)));
+            }
+            softmax_of_heads(&mut weights, logsumexp);
+            for (edge, weights) in edges_of(offsets, columns, i).zip(weights.chunks_exact(heads)) {
+                for (head, weight) in weights.iter().enumerate() {
+                    let out = &mut out[head * input.width..][..input.width];
+                    input.add(out, weight * input.kept(edge, head), &input.v, edge, head);
                 }
             }
         });
@@ -134,7 +144,7 @@ impl TransformerKernels for CpuBackend {
         let deltas: Vec<f32> = (0..args.g.rows() * heads)
             .map(|at| {
                 let (i, head) = (at / heads, at % heads);
-                part(g.row(i), head, width).iter().zip(part(out.row(i), head, width)).map(|(g, o)| g * o).sum()
+                dot(part(g.row(i), head, width), part(out.row(i), head, width))
             })
             .collect();
         // (d, a m) of an edge into `i`.
@@ -153,7 +163,7 @@ impl TransformerKernels for CpuBackend {
                 for head in 0..heads {
                     let (d, _) = weigh(i, edge, head);
                     let grad = &mut grad[head * width..][..width];
-                    grad.iter_mut().zip(input.message(&input.k, edge, head)).for_each(|(o, k)| *o += d * k);
+                    input.add(grad, d, &input.k, edge, head);
                 }
             }
         });
@@ -171,8 +181,8 @@ impl TransformerKernels for CpuBackend {
                     let (d, passed) = weigh(i, edge, head);
                     let (q, g) = (part(input.q.row(i), head, width), part(g.row(i), head, width));
                     let part = head * channels..(head + 1) * channels;
-                    grad_k[part.clone()].iter_mut().zip(q).for_each(|(o, q)| *o += d * q);
-                    grad_v[part].iter_mut().zip(g).for_each(|(o, g)| *o += passed * g);
+                    add_scaled(&mut grad_k[part.clone()], d, q);
+                    add_scaled(&mut grad_v[part], passed, g);
                 }
             }
         });
@@ -185,8 +195,8 @@ impl TransformerKernels for CpuBackend {
                 for head in 0..heads {
                     let (d, passed) = weigh(i, edge, head);
                     let (q, g) = (part(input.q.row(i), head, width), part(g.row(i), head, width));
-                    let terms = q[channels..].iter().zip(&g[channels..]);
-                    grad.iter_mut().zip(terms).for_each(|(o, (q, g))| *o += d * q + passed * g);
+                    add_scaled(grad, d, &q[channels..]);
+                    add_scaled(grad, passed, &g[channels..]);
                 }
             });
         }

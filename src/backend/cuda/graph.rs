@@ -39,6 +39,7 @@ impl GraphArgs {
 struct ResidentGraph {
     arrays: Mutex<HashMap<(Direction, Array), Indices>>,
     heavy: Mutex<HashMap<(Direction, u32), Option<HeavyRows>>>,
+    longest: Mutex<HashMap<Direction, u32>>,
 }
 
 /// An array of a compressed graph.
@@ -95,6 +96,14 @@ impl CudaBackend {
     /// The user's number of each edge, in the order of the direction's edges: what dropout hashes.
     pub(super) fn edge_ids(&self, graph: &DeviceGraph, direction: Direction) -> Result<DevicePtr, BackendError> {
         self.indices(&resident(graph)?.array(graph, direction, Array::EdgeIds)?)
+    }
+
+    /// Edges of the longest row.
+    pub(super) fn longest_row(&self, graph: &DeviceGraph, direction: Direction) -> Result<u32, BackendError> {
+        let resident = resident(graph)?;
+        let mut longest = resident.longest.lock().unwrap_or_else(PoisonError::into_inner);
+        let search = || graph.offsets(direction).windows(2).map(|edges| edges[1] - edges[0]).max().unwrap_or(0);
+        Ok(*longest.entry(direction).or_insert_with(search))
     }
 
     /// The destination of each edge, in edge order.

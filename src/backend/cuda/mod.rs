@@ -4,6 +4,7 @@
 //! stand in `cuda/`; each variant that is used is compiled for the device's own architecture and kept on disk. Everything runs in
 //! the order of one stream, which is why memory can change hands while its last use is still only enqueued.
 
+mod attention;
 mod blas;
 mod blocks;
 mod cast;
@@ -12,15 +13,17 @@ mod driver;
 mod elementwise;
 #[cfg(feature = "cuda-emulation")]
 mod emulation;
+mod extreme;
+mod gat;
 mod gate;
 mod gather;
+mod gatv2;
 mod gine;
 mod graph;
 mod heads;
 mod linear;
 mod norm;
 mod optim;
-mod pending;
 mod reduce;
 mod rows;
 mod runtime;
@@ -37,6 +40,7 @@ pub use compile::{CompiledModule, KernelCache};
 pub use cudarc;
 use cudarc::driver::{CudaContext, CudaStream, sys};
 use driver::{Driver, failed};
+use rayon::prelude::*;
 use runtime::{DevicePtr, Grid, Runtime};
 use source::Module;
 
@@ -247,8 +251,11 @@ fn modules() -> Vec<Module> {
         blocks::modules(),
         cast::modules(),
         elementwise::modules(),
+        extreme::modules(),
+        gat::modules(),
         gate::modules(),
         gather::modules(),
+        gatv2::modules(),
         gine::modules(),
         heads::modules(),
         linear::modules(),
@@ -271,10 +278,10 @@ fn modules() -> Vec<Module> {
 /// [`BackendError::Unavailable`] without NVRTC, [`BackendError::Driver`] for a kernel that it refuses.
 pub fn compile_all(architecture: &str, mut each: impl FnMut(CompiledModule)) -> Result<(), BackendError> {
     let compiler = Compiler::new(architecture.into(), &KernelCache::Off)?;
-    modules().iter().try_for_each(|module| {
-        each(compiler.compile(module.label(), &module.text())?);
-        Ok(())
-    })
+    let compile = |module: &Module| compiler.compile(module.label(), &module.text());
+    let compiled: Result<Vec<_>, _> = modules().par_iter().map(compile).collect();
+    compiled?.into_iter().for_each(&mut each);
+    Ok(())
 }
 
 /// `DTYPE` of `cuda/common.cuh`.
@@ -351,7 +358,13 @@ impl Backend for CudaBackend {
         aligned
             && matches!(
                 family,
-                Family::Elementwise | Family::Gather | Family::Reduce | Family::Spmm | Family::Transformer
+                Family::Elementwise
+                    | Family::Gat
+                    | Family::Gather
+                    | Family::Gatv2
+                    | Family::Reduce
+                    | Family::Spmm
+                    | Family::Transformer
             )
     }
 }

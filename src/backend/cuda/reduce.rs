@@ -3,10 +3,13 @@ use bytemuck::{Pod, Zeroable};
 use super::{
     CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, graph::GraphArgs, runtime::DevicePtr, source::Module,
 };
-use crate::backend::{
-    BackendError, DType, Direction, Tensor,
-    kernels::{Ingredients, Reduce, ReduceCoefficients, ReduceGradient, ReduceKernels, Statistic},
-    row_stride,
+use crate::{
+    backend::{
+        BackendError, DType, Direction, Tensor,
+        kernels::{Ingredients, Reduce, ReduceCoefficients, ReduceGradient, ReduceKernels, Statistic},
+        row_stride,
+    },
+    plan::ReducePlan,
 };
 
 const THREADS: u32 = 256;
@@ -30,6 +33,7 @@ struct ReduceArgs {
     coefficients: DevicePtr,
     slope: DevicePtr,
     partials: DevicePtr,
+    largest: DevicePtr,
     x_stride: u64,
     out_stride: u64,
     kept_stride: u64,
@@ -208,7 +212,7 @@ impl ReduceKernels for CudaBackend {
     unsafe fn reduce_grad(&self, args: &ReduceGradient<'_>) -> Result<(), BackendError> {
         let parts = Ingredients::of(args.statistics);
         let graph = self.graph(args.graph, Direction::Transposed, args.plan.segment)?;
-        let longest = args.graph.host().in_degrees().max().unwrap_or(0);
+        let longest = self.longest_row(args.graph, Direction::Forward)?;
         let mut kernel = ReduceArgs {
             exact: (longest <= BYTE_VALUES).into(),
             x: self.maybe_tensor(args.x)?,
@@ -229,7 +233,16 @@ impl ReduceKernels for CudaBackend {
         }
         let partials = self.segment_states(args.grad_x, &kernel, 2)?;
         kernel.partials = self.maybe_tensor(partials.as_ref())?;
-        let module = module(args.grad_x.dtype(), args.grad_x.cols(), parts, Ingredients::are_direct(args.statistics));
+        let direct = Ingredients::are_direct(args.statistics);
+        let scattered = match args.kept {
+            Some(kept) if direct && ReducePlan::scatters(args.graph.num_edges(), args.graph.num_dst()) => {
+                // SAFETY: the caller's promise.
+                Some(unsafe { self.scatter_extreme(args, kept)? })
+            }
+            _ => None,
+        };
+        kernel.largest = self.maybe_tensor(scattered.as_ref())?;
+        let module = module(args.grad_x.dtype(), args.grad_x.cols(), parts, direct);
         // SAFETY: the shapes fit, which is the caller's promise, and the graph was validated when it was made.
         unsafe {
             self.launch(&module, "reduce_backward", blocks_for(kernel.work(), THREADS)?, &kernel)?;

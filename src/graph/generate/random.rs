@@ -60,6 +60,13 @@ impl SplitMix {
         mulhi(self.next_u64(), u64::from(n)) as u32
     }
 
+    /// Puts `items` in a random order, each equally likely (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i as u32 + 1) as usize);
+        }
+    }
+
     /// A random number in `[0, 1)`: one of the 2^24 multiples of 2^-24, each equally likely.
     pub fn uniform(&mut self) -> f32 {
         (self.next_u64() >> 40) as f32 * (1.0 / (1u64 << 24) as f32)
@@ -100,6 +107,22 @@ mod tests {
         assert!(uniform.iter().all(|u| (0.0..1.0).contains(u)), "seed {seed}");
         let mean = uniform.iter().map(|&u| f64::from(u)).sum::<f64>() / 1e5;
         assert!((mean - 0.5).abs() < 0.005, "seed {seed}: mean {mean}");
+    }
+
+    #[test]
+    fn every_order_is_equally_likely() {
+        let seed = 13;
+        let mut random = SplitMix::new(seed);
+        let mut counts = std::collections::BTreeMap::new();
+        for _ in 0..60_000 {
+            let mut items = [0, 1, 2];
+            random.shuffle(&mut items);
+            *counts.entry(items).or_insert(0u32) += 1;
+        }
+        assert_eq!(counts.len(), 6);
+        // Five deviations of a binomial count, which is sqrt(60000 / 6 * 5 / 6) = 91.
+        assert!(counts.values().all(|c| c.abs_diff(10_000) < 456), "seed {seed}: {counts:?}");
+        random.shuffle::<u8>(&mut []);
     }
 
     #[test]

@@ -1,0 +1,523 @@
+// Attention of GATv2: for the edge of attributes e from j to i and each head, u = l_j + r_i + W e,
+// s = sum over channels of att leaky(u), a the softmax of s over the edges into i, h_i = sum of a m l_j, m the dropout's factor.
+// Gradients: d = a (m <g_i, l_j> - <g_i, h_i>), t = d att leaky'(u),
+//   grad_r_i = sum of t over the edges into i, grad_att_i = sum of d leaky(u), grad_l_j = sum of a m g_i + t over the edges out of j,
+//   grad_attr = W^T t of every edge, grad_weight = sum of t e^T over ranges of edges.
+//
+//   l, grad_l [num_src, heads * channels] features; r, g, h, grad_r [num_dst, heads * channels]; grad_att [num_dst, heads * channels] floats
+//   att [heads * channels] floats; weight [heads * channels, attributes]; attr, grad_attr [edges, attributes]
+//   grad_weight [ranges, heads * channels * weight_stride] floats; logsumexp [num_dst, heads] floats
+//   numbers [num_dst, heads] pairs for the gradients: logsumexp in units of log 2, and <g_ih, h_ih>
+//   partials [num_segments, heads, head_chunks * CHUNK] floats: sums of the segments of heavy rows, merged in order (second_partials for
+//   grad_att); statistics [num_segments, heads] pairs: the softmax of each
+//
+// head_tasks.cuh tells how rows are shared out. leaky(u) is computed as (1 + slope) / 2 u + (1 - slope) / 2 |u|, two instructions of
+// a multiplication with att and an addition each. Ranges of edges have a block, whose groups of lanes have a part each.
+//
+// Bytes an edge, F = heads * channels features: forward 4 + F, by destination 4 + F, by source 4 + 2 F + 8 heads; attributes on top.
+// Sources: "How Attentive are Graph Attention Networks?" (Brody, Alon, Yahav, ICLR 2022); softmax kept per node after "On Efficient Scaling
+// of GNNs via IO-Aware Layers Implementations" (ICML 2026) and "Online normalizer calculation for softmax" (Milakov, Gimelshein, 2018).
+//
+// SOURCE: 1 for the pass by source, 0 for the others. GENERAL: 1 if there are attributes or heads do not start at multiples of 16
+// bytes. THREADS, LANES, CHUNKS, UNROLL, WIDE as in head_tasks.cuh.
+#include "gat.cuh"
+
+struct Gatv2Args {
+    Graph graph;
+    const feature* l;
+    const feature* r;
+    const feature* g;
+    feature* h;
+    float* logsumexp;
+    feature* grad_l;
+    feature* grad_r;
+    float* grad_att;
+    float* grad_attr;
+    float* grad_weight;
+    const float* att;
+    const float* attr;
+    const float* weight;
+    const u32* rows;
+    float2* numbers;
+    float* partials;
+    float* second_partials;
+    float2* statistics;
+    Dropout dropout;
+    u32 row_bytes;
+    u32 grad_att_stride;
+    u32 attr_bytes;
+    u32 weight_stride;
+    u32 grad_weight_stride;
+    u32 logsumexp_stride;
+    u32 heads;
+    u32 channels;
+    u32 attributes;
+    u32 head_chunks;
+    u32 lanes;
+    u32 blocks_a_pass;
+    u32 first_pass;
+    u32 passes;
+    u32 aligned;
+    u32 range;
+    u32 ranges;
+    float slope;
+};
+
+// The channels of att, scaled.
+__device__ __forceinline__ Chunk load_att(const Gatv2Args& p, const Slot& slot, float factor) {
+    Chunk chunk;
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        chunk.v[c] = c < slot.count ? factor * p.att[slot.at + c] : 0.0f;
+    }
+    return chunk;
+}
+
+// What u and |u| are multiplied with for a score in units of log 2.
+struct Att {
+    Chunk linear;
+    Chunk absolute;
+};
+
+__device__ __forceinline__ Att load_scaled_att(const Gatv2Args& p, const Slot& slot) {
+    Att att;
+    att.linear = load_att(p, slot, LOG2_E * 0.5f * (1.0f + p.slope));
+    att.absolute = load_att(p, slot, LOG2_E * 0.5f * (1.0f - p.slope));
+    return att;
+}
+
+__device__ __forceinline__ float add_score(float sum, const Att& att, const Chunk& u) {
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        sum = fmaf(att.linear.v[c], u.v[c], fmaf(att.absolute.v[c], fabsf(u.v[c]), sum));
+    }
+    return sum;
+}
+
+// `value` leaky'(u) for each channel, `below` being `value` times the slope.
+__device__ __forceinline__ Chunk along_slope(const Chunk& u, float value, float below) {
+    Chunk chunk;
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        chunk.v[c] = u.v[c] > 0.0f ? value : below;
+    }
+    return chunk;
+}
+
+// u for a chunk of l and one of r.
+__device__ __forceinline__ Chunk sum_at_edge(const Gatv2Args& p, const Chunk& l, const Chunk& r, u32 position, const Slot& slot) {
+    Chunk u = l;
+    add(u, r);
+#if GENERAL
+    if (p.attr) {
+        const float* attributes = attributes_at(p, position);
+        const float* weight = p.weight + (u64)slot.at * p.weight_stride;
+        for (u32 d = 0; d < p.attributes; d++) {
+            const float attribute = attributes[d];
+#pragma unroll
+            for (int c = 0; c < CHUNK; c++) {
+                u.v[c] = c < slot.count ? fmaf(attribute, weight[c * p.weight_stride + d], u.v[c]) : 0.0f;
+            }
+        }
+    }
+#endif
+    return u;
+}
+
+#if WIDE
+// This lane's share of the score and, where `values`, of <g_i, l_j>, over all chunks of the head.
+__device__ __forceinline__ float2 products(const Gatv2Args& p, const Work& work, u32 i, u32 j, u32 position, bool values) {
+    float2 sums = make_float2(0.0f, 0.0f);
+    for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
+        const Slot slot = slot_of(p, work.head, chunk);
+        const Chunk l = load_features(p, p.l, j, slot);
+        const Chunk u = sum_at_edge(p, l, load_features(p, p.r, i, slot), position, slot);
+        sums.x = add_score(sums.x, load_scaled_att(p, slot), u);
+        if (values) {
+            sums.y = add_dot(sums.y, load_features(p, p.g, i, slot), l);
+        }
+    }
+    return sums;
+}
+#endif
+
+#if !SOURCE
+
+KERNEL_OF_BLOCKS(gatv2_forward, Gatv2Args, THREADS, BLOCKS) {
+    const Work work = find_work(p);
+    const feature* l = from_lane(p.l, work);
+    Chunk own[CHUNKS];
+    Att att[CHUNKS];
+    Chunk sum[CHUNKS];
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+#if !WIDE
+        own[r] = load_features(p, p.r, work.task.row, work.slots[r]);
+        att[r] = load_scaled_att(p, work.slots[r]);
+#endif
+        sum[r] = chunk_of(0.0f);
+    }
+    const DropoutKey key = key_of(p);
+    Softmax softmax = no_edges();
+    if (work.most > 0) {
+        Edges edges = find_edges(p, work, 0);
+        for (u32 step = 0; step < work.most; step += UNROLL) {
+            Chunk values[UNROLL][CHUNKS];
+            float scores[UNROLL];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    values[u][r] = gather(p, work, l, edges.columns[u], r);
+                }
+            }
+            const Edges these = edges;
+            edges = find_edges(p, work, step + UNROLL);
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                scores[u] = 0.0f;
+#if WIDE
+                scores[u] = products(p, work, work.task.row, these.columns[u], these.positions[u], false).x;
+#else
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    scores[u] = add_score(scores[u], att[r], sum_at_edge(p, values[u][r], own[r], these.positions[u], work.slots[r]));
+                }
+#endif
+            }
+            sum_shares<UNROLL, LANES>(scores);
+            const float decay = weigh_scores(p, key, work, step, softmax, scores);
+#pragma unroll
+            for (int r = 0; r < CHUNKS; r++) {
+                sum[r] = scaled(sum[r], decay);
+#pragma unroll
+                for (int u = 0; u < UNROLL; u++) {
+                    add_scaled(sum[r], scores[u], values[u][r]);
+                }
+            }
+        }
+    }
+    store_output(p, work, softmax, sum);
+}
+
+KERNEL(gatv2_merge, Gatv2Args, THREADS) {
+    merge_output(p);
+}
+
+// Adds to the gradient of an edge's attributes what the heads of this pass give: W^T t.
+__device__ __forceinline__ void add_attributes(
+    const Gatv2Args& p, const Work& work, u32 step, float d, const Chunk (&sums)[CHUNKS]
+) {
+    Chunk t[CHUNKS];
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        const Chunk att = load_att(p, work.slots[r], 1.0f);
+        t[r] = along_slope(sums[r], d, d * p.slope);
+#pragma unroll
+        for (int c = 0; c < CHUNK; c++) {
+            t[r].v[c] *= att.v[c];
+        }
+    }
+    float* to = (float*)((char*)p.grad_attr + (u64)(work.task.first + step) * p.attr_bytes);
+    for (u32 column = 0; column < p.attributes; column++) {
+        float sum = 0.0f;
+#pragma unroll
+        for (int r = 0; r < CHUNKS; r++) {
+            const float* weight = p.weight + (u64)work.slots[r].at * p.weight_stride + column;
+#pragma unroll
+            for (int c = 0; c < CHUNK; c++) {
+                sum = c < work.slots[r].count ? fmaf(t[r].v[c], weight[c * p.weight_stride], sum) : sum;
+            }
+        }
+        sum = sum_over_lanes(sum, p.lanes);
+        if (step < work.count && (threadIdx.x & (p.lanes - 1)) == 0) {
+            to[column] = p.first_pass == 0 ? sum : to[column] + sum;
+        }
+    }
+}
+
+KERNEL_OF_BLOCKS(gatv2_by_destination, Gatv2Args, THREADS, BLOCKS) {
+    const Work work = find_work(p);
+    const feature* l = from_lane(p.l, work);
+    Chunk own[CHUNKS];
+    Chunk g[CHUNKS];
+    Att att[CHUNKS];
+    Chunk slopes[CHUNKS];
+    Chunk leaky[CHUNKS];
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        own[r] = load_features(p, p.r, work.task.row, work.slots[r]);
+#if !WIDE
+        g[r] = load_features(p, p.g, work.task.row, work.slots[r]);
+        att[r] = load_scaled_att(p, work.slots[r]);
+#endif
+        slopes[r] = chunk_of(0.0f);
+        leaky[r] = chunk_of(0.0f);
+    }
+    const float2 numbers = find_numbers(p, work);
+    const DropoutKey key = key_of(p);
+    if (work.most > 0) {
+        Edges edges = find_edges(p, work, 0);
+        for (u32 step = 0; step < work.most; step += UNROLL) {
+            Chunk sums[UNROLL][CHUNKS];
+            float scores[UNROLL];
+            float along[UNROLL];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    sums[u][r] = gather(p, work, l, edges.columns[u], r);
+                }
+            }
+            const Edges these = edges;
+            edges = find_edges(p, work, step + UNROLL);
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                scores[u] = 0.0f;
+                along[u] = 0.0f;
+#if WIDE
+                const float2 both = products(p, work, work.task.row, these.columns[u], these.positions[u], true);
+                scores[u] = both.x;
+                along[u] = both.y;
+#endif
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+#if !WIDE
+                    along[u] = add_dot(along[u], g[r], sums[u][r]);
+#endif
+                    sums[u][r] = sum_at_edge(p, sums[u][r], own[r], these.positions[u], work.slots[r]);
+#if !WIDE
+                    scores[u] = add_score(scores[u], att[r], sums[u][r]);
+#endif
+                }
+            }
+            sum_shares<UNROLL, LANES>(scores);
+            sum_shares<UNROLL, LANES>(along);
+            float by_score[SHARES::OWN];
+#pragma unroll
+            for (int o = 0; o < SHARES::OWN; o++) {
+                const u32 at = step + edge_of_share<UNROLL, LANES>(o);
+                by_score[o] = edge_grad(p, key, work, at, scores[o], along[o], numbers.x, numbers.y).by_score;
+            }
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                const float d = from_share<UNROLL, LANES>(by_score, u);
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    const Chunk part = along_slope(sums[u][r], d, d * p.slope);
+#pragma unroll
+                    for (int c = 0; c < CHUNK; c++) {
+                        slopes[r].v[c] += part.v[c];
+                        leaky[r].v[c] = fmaf(part.v[c], sums[u][r].v[c], leaky[r].v[c]);
+                    }
+                }
+#if GENERAL
+                if (p.grad_attr) {
+                    add_attributes(p, work, step + u, d, sums[u]);
+                }
+#endif
+            }
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        const Slot& slot = work.slots[r];
+        Chunk grad = load_att(p, slot, 1.0f);
+#pragma unroll
+        for (int c = 0; c < CHUNK; c++) {
+            grad.v[c] *= slopes[r].v[c];
+        }
+        store_features(p, work, p.grad_r, p.partials, r, grad);
+        if (!work.mine || slot.count == 0) {
+            continue;
+        }
+        if (work.task.partial != NO_EDGE) {
+            const u32 chunk = work.first_chunk + work.lane + r * LANES;
+            store_floats(p.second_partials + partial_at(p, work.task.partial, work.head, chunk), leaky[r]);
+        } else {
+            store_sums(p, slot, p.grad_att, work.task.row, p.grad_att_stride, over_edges(work, leaky[r]));
+        }
+    }
+}
+
+KERNEL(gatv2_merge_by_destination, Gatv2Args, THREADS) {
+    HeavyChunk at;
+    if (!find_heavy(p, at)) {
+        return;
+    }
+    merge_gradient(p, at, p.grad_r);
+    const Slot slot = slot_of(p, at.head, at.chunk);
+    store_sums(p, slot, p.grad_att, at.heavy[0], p.grad_att_stride, sum_of_segments(p, p.second_partials, at));
+}
+
+// Attributes of the weight whose gradients a thread sums at once.
+#define TILE 4
+
+KERNEL(gatv2_weight, Gatv2Args, THREADS) {
+    const RangeWork work = find_range(p);
+    const DropoutKey key = key_of(p);
+    Chunk sums[CHUNKS][TILE];
+    Chunk att[CHUNKS];
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        att[r] = load_att(p, work.slots[r], 1.0f);
+#pragma unroll
+        for (int t = 0; t < TILE; t++) {
+            sums[r][t] = chunk_of(0.0f);
+        }
+    }
+    for (u32 step = 0; step < work.most; step++) {
+        const u32 edge = edge_at(work.task, step);
+        const u32 i = p.rows[edge];
+        const u32 j = p.graph.columns[edge];
+        float score = 0.0f;
+        float along = 0.0f;
+        for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
+            const Slot slot = slot_of(p, work.head, chunk);
+            const Chunk l = load_features(p, p.l, j, slot);
+            const Chunk u = sum_at_edge(p, l, load_features(p, p.r, i, slot), edge, slot);
+            score = add_score(score, load_scaled_att(p, slot), u);
+            along = add_dot(along, load_features(p, p.g, i, slot), l);
+        }
+        score = sum_over_lanes(score, LANES);
+        along = sum_over_lanes(along, LANES);
+        const float2 numbers = p.numbers[(u64)i * p.heads + some_head(p, work)];
+        const float d = edge_grad(p, key, work, step, score, along, numbers.x, numbers.y).by_score;
+#pragma unroll
+        for (int r = 0; r < CHUNKS; r++) {
+            const Slot& slot = work.slots[r];
+            const Chunk u = sum_at_edge(p, load_features(p, p.l, j, slot), load_features(p, p.r, i, slot), edge, slot);
+            Chunk grad = along_slope(u, d, d * p.slope);
+#pragma unroll
+            for (int c = 0; c < CHUNK; c++) {
+                grad.v[c] *= att[r].v[c];
+            }
+#pragma unroll
+            for (int t = 0; t < TILE; t++) {
+                const u32 column = work.tile * TILE + t;
+                add_scaled(sums[r][t], column < p.attributes ? attributes_at(p, edge)[column] : 0.0f, grad);
+            }
+        }
+    }
+    float* to = p.grad_weight + (u64)work.range * p.grad_weight_stride;
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+#pragma unroll
+        for (int c = 0; c < CHUNK; c++) {
+#pragma unroll
+            for (int t = 0; t < TILE; t++) {
+                const u32 column = work.tile * TILE + t;
+                const float sum = sum_over_groups(p, sums[r][t].v[c]);
+                if (threadIdx.x < p.lanes && c < work.slots[r].count && column < p.attributes) {
+                    to[(u64)(work.slots[r].at + c) * p.weight_stride + column] = sum;
+                }
+            }
+        }
+    }
+}
+
+#else
+
+// Over the transpose, rows being sources.
+KERNEL_OF_BLOCKS(gatv2_by_source, Gatv2Args, THREADS, BLOCKS) {
+    const Work work = find_work(p);
+    const feature* own_r = from_lane(p.r, work);
+    const feature* own_g = from_lane(p.g, work);
+    Chunk own[CHUNKS];
+    Att att[CHUNKS];
+    Chunk passed[CHUNKS];
+    Chunk slopes[CHUNKS];
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        own[r] = load_features(p, p.l, work.task.row, work.slots[r]);
+#if !WIDE
+        att[r] = load_scaled_att(p, work.slots[r]);
+#endif
+        passed[r] = chunk_of(0.0f);
+        slopes[r] = chunk_of(0.0f);
+    }
+    const DropoutKey key = key_of(p);
+    const u32 head = some_head(p, work);
+    if (work.most > 0) {
+        Edges edges = find_edges(p, work, 0);
+        for (u32 step = 0; step < work.most; step += UNROLL) {
+            Chunk sums[UNROLL][CHUNKS];
+            Chunk gs[UNROLL][CHUNKS];
+            float2 numbers[SHARES::OWN];
+            float scores[UNROLL];
+            float along[UNROLL];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    sums[u][r] = gather(p, work, own_r, edges.columns[u], r);
+                    gs[u][r] = gather(p, work, own_g, edges.columns[u], r);
+                }
+            }
+#pragma unroll
+            for (int o = 0; o < SHARES::OWN; o++) {
+                const u32 column = p.graph.columns[edge_at(work.task, step + edge_of_share<UNROLL, LANES>(o))];
+                numbers[o] = p.numbers[(u64)column * p.heads + head];
+            }
+            const Edges these = edges;
+            edges = find_edges(p, work, step + UNROLL);
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                scores[u] = 0.0f;
+                along[u] = 0.0f;
+#if WIDE
+                const float2 both = products(p, work, these.columns[u], work.task.row, these.positions[u], true);
+                scores[u] = both.x;
+                along[u] = both.y;
+#endif
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    sums[u][r] = sum_at_edge(p, own[r], sums[u][r], these.positions[u], work.slots[r]);
+#if !WIDE
+                    scores[u] = add_score(scores[u], att[r], sums[u][r]);
+                    along[u] = add_dot(along[u], own[r], gs[u][r]);
+#endif
+                }
+            }
+            sum_shares<UNROLL, LANES>(scores);
+            sum_shares<UNROLL, LANES>(along);
+            float by_score[SHARES::OWN];
+            float by_value[SHARES::OWN];
+#pragma unroll
+            for (int o = 0; o < SHARES::OWN; o++) {
+                const u32 at = step + edge_of_share<UNROLL, LANES>(o);
+                const EdgeGrad grad = edge_grad(p, key, work, at, scores[o], along[o], numbers[o].x, numbers[o].y);
+                by_value[o] = grad.by_value;
+                by_score[o] = grad.by_score;
+            }
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                const float d = from_share<UNROLL, LANES>(by_score, u);
+                const float weight = from_share<UNROLL, LANES>(by_value, u);
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    add_scaled(passed[r], weight, gs[u][r]);
+                    add(slopes[r], along_slope(sums[u][r], d, d * p.slope));
+                }
+            }
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        const Chunk own_att = load_att(p, work.slots[r], 1.0f);
+#pragma unroll
+        for (int c = 0; c < CHUNK; c++) {
+            passed[r].v[c] = fmaf(own_att.v[c], slopes[r].v[c], passed[r].v[c]);
+        }
+        store_features(p, work, p.grad_l, p.partials, r, passed[r]);
+    }
+}
+
+KERNEL(gatv2_merge_by_source, Gatv2Args, THREADS) {
+    HeavyChunk at;
+    if (find_heavy(p, at)) {
+        merge_gradient(p, at, p.grad_l);
+    }
+}
+
+#endif

@@ -1,0 +1,220 @@
+//! How the heads of attention lie over the lanes of a GPU: the host's side of `cuda/head_tasks.cuh`.
+
+use bytemuck::Pod;
+
+use super::{CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, graph::GraphArgs, source::Module};
+use crate::backend::{BackendError, DType, Tensor};
+
+pub(super) const THREADS: u32 = 256;
+const WARP: usize = 32;
+/// Chunks of a head that one lane holds at most.
+const MAX_CHUNKS: usize = 4;
+
+/// How heads lie over lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) dtype: DType,
+    heads: usize,
+    /// Whether chunks are read with care: attributes, or heads that do not start at multiples of 16 bytes.
+    pub(super) general: bool,
+    /// Whether a head is done part by part.
+    pub(super) wide: bool,
+    /// Chunks of a head's channels.
+    pub(super) node_chunks: usize,
+    /// The same with the attributes'.
+    pub(super) head_chunks: usize,
+    /// Lanes of a head.
+    pub(super) head_lanes: usize,
+    /// Chunks of a head that a lane holds.
+    pub(super) chunks: usize,
+    /// Lanes of a task.
+    pub(super) lanes: usize,
+    /// How often the rows are gone through, for a part of the heads each time.
+    pub(super) passes: usize,
+}
+
+impl Layout {
+    /// For rows of `heads` heads, each of so many channels, with attributes behind them.
+    pub(super) fn new(dtype: DType, heads: usize, channels: usize, attributes: usize) -> Self {
+        let chunk = chunk_of(dtype);
+        let node_chunks = channels.div_ceil(chunk);
+        let head_chunks = node_chunks + attributes.div_ceil(chunk);
+        let head_lanes = head_chunks.next_power_of_two().min(WARP);
+        let fitting = head_chunks.div_ceil(WARP).next_power_of_two();
+        let wide = fitting > MAX_CHUNKS;
+        let chunks = fitting.min(MAX_CHUNKS);
+        let passes_of = |lanes: usize| heads.div_ceil(lanes / head_lanes);
+        // The fewest lanes in all passes together; of equals the fewest passes.
+        let candidates = [32, 16, 8, 4, 2, 1].into_iter().filter(|&lanes| lanes >= head_lanes);
+        let lanes = candidates.min_by_key(|&lanes| passes_of(lanes) * lanes).unwrap_or(WARP);
+        let parts = if wide { head_chunks.div_ceil(WARP * MAX_CHUNKS) } else { 1 };
+        Self {
+            dtype,
+            heads,
+            general: wide || attributes > 0 || !channels.is_multiple_of(chunk),
+            wide,
+            node_chunks,
+            head_chunks,
+            head_lanes,
+            chunks,
+            lanes,
+            passes: passes_of(lanes) * parts,
+        }
+    }
+
+    /// The module of a pass. Where lanes hold several chunks, fewer edges are in flight, fewer still by source, a pass that keeps two
+    /// rows and two sums, and where chunks are read with care.
+    pub(super) fn module(&self, file: &'static str, by_source: bool) -> Module {
+        let unroll: u32 = match (self.chunks, by_source || self.general) {
+            (1, _) | (2, false) => 4,
+            (2, true) | (_, false) => 2,
+            (_, true) => 1,
+        };
+        Module::new(file)
+            .define("DTYPE", dtype_code(self.dtype))
+            .define("SOURCE", by_source)
+            .define("GENERAL", self.general)
+            .define("WIDE", self.wide)
+            .define("THREADS", THREADS)
+            .define("LANES", self.head_lanes as u32)
+            .define("CHUNKS", self.chunks as u32)
+            .define("UNROLL", unroll)
+    }
+
+    /// Every module that a file may be asked for.
+    pub(super) fn modules(file: &'static str) -> Vec<Module> {
+        let mut all = Vec::new();
+        for dtype in DTYPES {
+            for chunks in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
+                let layout = Self::new(dtype, 1, chunk_of(dtype) * chunks, 0);
+                for layout in [layout, layout.careful()] {
+                    for module in [false, true].map(|by_source| layout.module(file, by_source)) {
+                        if !all.contains(&module) {
+                            all.push(module);
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// The same, chunks being read with care.
+    pub(super) fn careful(self) -> Self {
+        Self { general: true, ..self }
+    }
+
+    /// Whether each head's channels start at a multiple of 16 bytes in a row that has nothing else. Rows do, unless they are a single
+    /// number.
+    pub(super) fn heads_are_aligned(&self, channels: usize) -> bool {
+        channels.is_multiple_of(chunk_of(self.dtype)) || (self.heads == 1 && channels > 1)
+    }
+
+    pub(super) fn blocks_a_pass(&self, graph: &GraphArgs) -> u32 {
+        graph.num_tasks().div_ceil(u64::from(THREADS) / self.lanes as u64) as u32
+    }
+
+    /// Room for the sums of the segments of heavy rows, if there are any.
+    pub(super) fn segment_sums(&self, like: &Tensor, graph: &GraphArgs) -> Result<Option<Tensor>, BackendError> {
+        let columns = self.heads * self.head_chunks * chunk_of(self.dtype);
+        (graph.num_segments > 0)
+            .then(|| Tensor::uninit_on(like, graph.num_segments as usize, columns, "sums of edge segments"))
+            .transpose()
+    }
+
+    /// Room for the softmaxes of the segments of heavy rows, if there are any.
+    pub(super) fn segment_softmaxes(&self, like: &Tensor, graph: &GraphArgs) -> Result<Option<Tensor>, BackendError> {
+        let pairs = graph.num_segments as usize * self.heads;
+        (pairs > 0).then(|| Tensor::uninit_on(like, 2 * pairs, 1, "softmaxes of edge segments")).transpose()
+    }
+
+    /// Room for a number of each head of the segments of heavy rows, if there are any.
+    pub(super) fn segment_scores(&self, like: &Tensor, graph: &GraphArgs) -> Result<Option<Tensor>, BackendError> {
+        let numbers = graph.num_segments as usize * self.heads;
+        (numbers > 0).then(|| Tensor::uninit_on(like, numbers, 1, "scores of edge segments")).transpose()
+    }
+
+    /// Chunks of the heads of heavy rows.
+    pub(super) fn heavy_chunks(&self, graph: &GraphArgs) -> u64 {
+        u64::from(graph.num_heavy) * self.heads as u64 * self.head_chunks as u64
+    }
+}
+
+/// From a row to the next.
+pub(super) fn row_bytes(tensor: &Tensor) -> Result<u32, BackendError> {
+    let bytes = tensor.stride() as u64 * 4 / tensor.dtype().per_word() as u64;
+    u32::try_from(bytes).map_err(|_| BackendError::TooLarge {
+        what: "a row of attention's inputs".into(),
+        requested: bytes,
+        limit: u64::from(u32::MAX),
+        remedy: "use fewer or narrower heads",
+    })
+}
+
+impl CudaBackend {
+    /// Runs a kernel over `passes` of the tasks.
+    ///
+    /// # Safety
+    /// The arguments fit.
+    pub(super) unsafe fn run_passes<A: Pod>(
+        &self,
+        module: &Module,
+        entry: &'static str,
+        args: &A,
+        blocks: u32,
+        passes: usize,
+    ) -> Result<(), BackendError> {
+        let threads = u64::from(blocks) * u64::from(THREADS);
+        // SAFETY: the caller's promise.
+        unsafe { self.launch(module, entry, blocks_for(threads.saturating_mul(passes as u64), THREADS)?, args) }
+    }
+
+    /// Adds up the segments of heavy rows.
+    ///
+    /// # Safety
+    /// The arguments fit.
+    pub(super) unsafe fn run_merge<A: Pod>(
+        &self,
+        module: &Module,
+        entry: &'static str,
+        args: &A,
+        chunks: u64,
+    ) -> Result<(), BackendError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.launch(module, entry, blocks_for(chunks, THREADS)?, args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_lie_over_the_fewest_lanes_and_all_are_done() {
+        // Heads, channels, attributes; lanes of a head, its chunks a lane, lanes of a task, passes.
+        for (heads, channels, attributes, head_lanes, chunks, lanes, passes) in [
+            (1, 64, 0, 16, 1, 16, 1),
+            (1, 128, 0, 32, 1, 32, 1),
+            (1, 256, 0, 32, 2, 32, 1),
+            (8, 8, 0, 2, 1, 16, 1),
+            (8, 16, 0, 4, 1, 32, 1),
+            (8, 32, 0, 8, 1, 32, 2),
+            (5, 32, 0, 8, 1, 8, 5),
+            (1, 1, 0, 1, 1, 1, 1),
+            (3, 7, 2, 4, 1, 4, 3),
+            (2, 1000, 0, 32, 4, 32, 4),
+            (1, 516, 0, 32, 4, 32, 2),
+        ] {
+            let layout = Layout::new(DType::F32, heads, channels, attributes);
+            let got = (layout.head_lanes, layout.chunks, layout.lanes, layout.passes);
+            let what = format!("{heads} heads, {channels} channels, {attributes} attributes");
+            assert_eq!(got, (head_lanes, chunks, lanes, passes), "{what}");
+            assert_eq!(layout.wide, channels + attributes > 512, "{what}");
+            let modules = Layout::modules("transformer");
+            assert!(
+                [false, true].iter().all(|&by_source| modules.contains(&layout.module("transformer", by_source))),
+                "{what}"
+            );
+        }
+    }
+}
