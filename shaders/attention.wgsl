@@ -1,8 +1,9 @@
-// Shared by the kernels of attention (gatv2.wgsl, gat.wgsl): the graph cut into tasks, dropout of attention, sums over
-// lanes in a fixed tree, the online softmax; and what stands before and after them:
+// Shared by the kernels of attention (gatv2.wgsl, gat.wgsl): what they read, those over rows as in passes.wgsl and those
+// over ranges of edges as in ranges.wgsl; and what stands before and after them:
 //
 // WEIGHTS: the key of dropout, `att` and the weight of edges, as one array of words.
-// NODES: what gradients need of a destination, as one row: r, g, and for each head logsumexp and delta = <g, h>.
+// NODES: what gradients need of a destination, as one row: r, g, and for each head logsumexp, in units of log 2, and
+// delta = <g, h>.
 // MERGE: h and logsumexp of a row from those of its segments, each of which has its part of the sum of exp(score).
 // Sums of the other kernels are merged by spmm.wgsl.
 //
@@ -98,6 +99,23 @@ fn main(
     }
 }
 #else
+// QUADS: channels are a multiple of 4, so that rows are read in quads.
+#ifdef QUADS
+alias Unit = vec4<f32>;
+#else
+alias Unit = f32;
+#endif
+
+// The places of four numbers from `at` on; of those past the last one, of which there are `left`, the last one's again.
+fn places(at: u32, left: u32) -> vec4<u32> {
+    return at + min(vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(left - 1u));
+}
+
+// The first `left` of four numbers; the others are 0.
+fn first_of(quad: vec4<f32>, left: u32) -> vec4<f32> {
+    return select(vec4<f32>(), quad, vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(left));
+}
+
 #ifdef NODES
 #param tasks: u32
 #param heads: u32
@@ -111,13 +129,15 @@ fn main(
 #param stride: u32
 #param lse_stride: u32
 #read r: array<f32>
-#read g: array<f32>
-#read h: array<f32>
+#read g: array<Unit>
+#read h: array<Unit>
 #read logsumexp: array<f32>
 #write nodes: array<f32>
 
+#include inner
 #include lanes
 alias Sum = f32;
+const LOG2_E: f32 = 1.4426950408889634;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -132,11 +152,21 @@ fn main(
     let head = index % p.heads;
     var delta = 0.0;
     if i < p.tasks {
-        for (var c = lane; c < p.channels; c += lanes) {
+        for (var c = 4u * lane; c < p.channels; c += 4u * lanes) {
             let feature = head * p.channels + c;
-            let grad = g[i * p.stride + feature];
-            delta += grad * h[i * p.stride + feature];
-            nodes[i * p.nodes_stride + p.g_at + feature] = grad;
+            let left = p.channels - c;
+            let start = i * p.stride + feature;
+#ifdef QUADS
+            let grad = g[start >> 2u];
+            delta = add_inner(delta, grad, h[start >> 2u]);
+#else
+            let place = places(start, left);
+            let grad = first_of(vec4<f32>(g[place.x], g[place.y], g[place.z], g[place.w]), left);
+            delta = add_inner(delta, grad, vec4<f32>(h[place.x], h[place.y], h[place.z], h[place.w]));
+#endif
+            for (var n = 0u; n < min(4u, left); n++) {
+                nodes[i * p.nodes_stride + p.g_at + feature + n] = grad[n];
+            }
         }
         for (var c = lane; c < p.r_channels; c += lanes) {
             let feature = head * p.r_channels + c;
@@ -146,26 +176,23 @@ fn main(
     delta = sum_over_lanes(delta, thread, lanes);
     if lane == 0u && i < p.tasks {
         let at = i * p.nodes_stride + p.scalars_at + 2u * head;
-        nodes[at] = logsumexp[i * p.lse_stride + head];
+        nodes[at] = LOG2_E * logsumexp[i * p.lse_stride + head];
         nodes[at + 1u] = delta;
     }
 }
 #else
-#ifdef DROPOUT
-#include random
-#endif
 
-// QUADS: channels are a multiple of 4, so that rows are read in quads.
-#ifdef QUADS
-alias Unit = vec4<f32>;
+#ifdef BY_WEIGHT
+#include ranges
 #else
-alias Unit = f32;
+#ifdef EDGE_GRAD
+#include ranges
+#else
+#include passes
+#endif
 #endif
 
-#param tasks: u32
-#param heads: u32
 #param channels: u32
-#param lanes_log2: u32
 #param nodes_stride: u32
 #param g_at: u32
 #param scalars_at: u32
@@ -174,18 +201,15 @@ alias Unit = f32;
 #param columns_at: u32
 #param others_at: u32
 #param ids_at: u32
+#param l_stride: u32
 #param out_stride: u32
 #param e_stride: u32
 #param attributes: u32
 #param slope: f32
-#ifdef DROPOUT
-#param threshold: u32
-#param scale: f32
-#endif
 #read graph: array<u32>
-#param l_stride: u32
 #read nodes: array<Unit>
 #read l: array<Unit>
+#read weights: array<u32>
 #ifdef EDGES
 #read e: array<f32>
 #endif
@@ -194,50 +218,22 @@ alias Unit = f32;
 #write logsumexp: array<f32>
 #endif
 
-const LOWEST: f32 = -3.0e38;
-
-struct Edge {
-    i: u32,
-    j: u32,
-    position: u32,
-}
-
-// Four channels from `feature` on, of which the head has `left`; the others are 0.
-fn quad_of_l(j: u32, feature: u32, left: u32) -> vec4<f32> {
-    let at = j * p.l_stride + feature;
+// Four channels from `at` on, of which the head has `left`; the others are 0. All are loaded at once.
+fn quad_of_l(at: u32, left: u32) -> vec4<f32> {
 #ifdef QUADS
     return l[at >> 2u];
 #else
-    var quad = vec4<f32>(l[at], 0.0, 0.0, 0.0);
-    if left > 1u {
-        quad.y = l[at + 1u];
-    }
-    if left > 2u {
-        quad.z = l[at + 2u];
-    }
-    if left > 3u {
-        quad.w = l[at + 3u];
-    }
-    return quad;
+    let place = places(at, left);
+    return first_of(vec4<f32>(l[place.x], l[place.y], l[place.z], l[place.w]), left);
 #endif
 }
 
-// Four channels from `at` on, of which the head has `left`; the others are 0.
 fn quad_of_nodes(at: u32, left: u32) -> vec4<f32> {
 #ifdef QUADS
     return nodes[at >> 2u];
 #else
-    var quad = vec4<f32>(nodes[at], 0.0, 0.0, 0.0);
-    if left > 1u {
-        quad.y = nodes[at + 1u];
-    }
-    if left > 2u {
-        quad.z = nodes[at + 2u];
-    }
-    if left > 3u {
-        quad.w = nodes[at + 3u];
-    }
-    return quad;
+    let place = places(at, left);
+    return first_of(vec4<f32>(nodes[place.x], nodes[place.y], nodes[place.z], nodes[place.w]), left);
 #endif
 }
 
@@ -249,66 +245,18 @@ fn scalar_of_nodes(at: u32) -> f32 {
 #endif
 }
 
-// The factor of attention dropout for the edge at position k of the columns bound.
-fn kept(k: u32, head: u32) -> f32 {
-#ifdef DROPOUT
-    let hash = dropout_hash(vec2<u32>(weights[0], weights[1]), graph[p.ids_at + k], head);
-    return select(0.0, p.scale, hash >= p.threshold);
-#else
-    return 1.0;
-#endif
-}
-
 #ifndef FORWARD
-// logsumexp and delta.
+// logsumexp in units of log 2, and delta.
 fn scalars_of(i: u32, head: u32) -> vec2<f32> {
     let at = i * p.nodes_stride + p.scalars_at + 2u * head;
-    return vec2<f32>(scalar_of_nodes(at), scalar_of_nodes(at + 1u));
+#ifdef QUADS
+    let quad = nodes[at >> 2u];
+    return select(quad.xy, quad.zw, (at & 2u) == 2u);
+#else
+    return vec2<f32>(nodes[at], nodes[at + 1u]);
+#endif
 }
 #endif
-
-#include lanes
-alias Sum = vec4<f32>;
-
-var<workgroup> counts: array<u32, WORKGROUP_SIZE>;
-
-// The largest count of the workgroup: all of its threads meet at the barriers that often.
-fn largest_in_workgroup(count: u32, thread: u32) -> u32 {
-    counts[thread] = count;
-    for (var half = WORKGROUP_SIZE / 2u; half > 0u; half >>= 1u) {
-        workgroupBarrier();
-        if thread < half {
-            counts[thread] = max(counts[thread], counts[thread + half]);
-        }
-    }
-    return workgroupUniformLoad(&counts[0]);
-}
-
-// The softmax of the scores so far: the largest, the sum of exp(score - largest), and what to rescale sums with that
-// were made before the last scores came.
-struct Softmax {
-    largest: f32,
-    total: f32,
-    rescale: f32,
-}
-
-fn with_scores(before: Softmax, scores: vec4<f32>, count: u32) -> Softmax {
-    var after = before;
-    for (var b = 0u; b < count; b++) {
-        after.largest = max(after.largest, scores[b]);
-    }
-    after.rescale = exp(before.largest - after.largest);
-    after.total *= after.rescale;
-    for (var b = 0u; b < count; b++) {
-        after.total += exp(scores[b] - after.largest);
-    }
-    return after;
-}
-
-// The logarithm of the sum of exp(score), 0 where there are none.
-fn logarithm_of(softmax: Softmax) -> f32 {
-    return select(0.0, softmax.largest + log(softmax.total), softmax.total > 0.0);
-}
 #endif
 #endif
 #endif

@@ -14,8 +14,8 @@
 //   source [num_src, source_stride];  nodes [num_dst, nodes_stride]: destination, and for gradients g, logsumexp, delta
 //   weights [words]: the key of dropout, w [heads, e_stride];  e [edges, e_stride];  logsumexp [num_dst, lse_stride]
 //
-// `lanes` threads share a head of a task, each has 4 channels; wider heads are done in blocks. Scores need no sum over
-// lanes: every lane computes them.
+// passes.wgsl says what threads share a row, scores.wgsl how they go over its edges; BY_WEIGHT and EDGE_GRAD see ranges.wgsl.
+// Scores need no sum over lanes: each of them computes those of its share of the edges.
 // Bytes an edge: FORWARD and BY_DESTINATION 4 + 4 F + 4 H, BY_SOURCE 8 + 4 F + 12 H, + 4 D; F features, H heads, D
 // attributes.
 
@@ -23,13 +23,6 @@
 
 #param source_stride: u32
 #read source: array<f32>
-#ifdef EDGES
-#read weights: array<u32>
-#else
-#ifdef DROPOUT
-#read weights: array<u32>
-#endif
-#endif
 #ifdef FORWARD
 #write out: array<Unit>
 #else
@@ -42,11 +35,11 @@
 #endif
 
 // u_k of an edge.
-fn sum_of(edge: Edge, head: u32) -> f32 {
-    var sum = source[edge.j * p.source_stride + head] + scalar_of_nodes(edge.i * p.nodes_stride + head);
+fn sum_of(i: u32, j: u32, position: u32, head: u32) -> f32 {
+    var sum = source[j * p.source_stride + head] + scalar_of_nodes(i * p.nodes_stride + head);
 #ifdef EDGES
     for (var d = 0u; d < p.attributes; d++) {
-        sum += e[edge.position * p.e_stride + d] * weight_of(head, d);
+        sum += e[position * p.e_stride + d] * weight_of(head, d);
     }
 #endif
     return sum;
@@ -62,23 +55,13 @@ fn slope_of(u: f32) -> f32 {
     return select(p.slope, 1.0, u > 0.0);
 }
 
-// The edge at position k of the columns bound.
-fn edge_at(k: u32, row: u32) -> Edge {
-    let column = graph[p.columns_at + k];
-#ifdef BY_SOURCE
-    return Edge(column, row, graph[p.others_at + k]);
-#else
-#ifdef FORWARD
-    return Edge(row, column, k);
-#else
-#ifdef BY_DESTINATION
-    return Edge(row, column, k);
-#else
-    return Edge(graph[p.others_at + k], column, k);
-#endif
-#endif
-#endif
+#ifndef FORWARD
+// Adds the part of four channels to <g_i, z_j>.
+fn add_product(sum: f32, i: u32, j: u32, feature: u32, left: u32) -> f32 {
+    let g = quad_of_nodes(i * p.nodes_stride + p.g_at + feature, left);
+    return add_inner(sum, g, quad_of_l(j * p.l_stride + feature, left));
 }
+#endif
 
 #ifdef EDGE_GRAD
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -93,7 +76,7 @@ fn main(
     let present = k < p.tasks;
     var edge = Edge();
     if present {
-        edge = edge_at(k, 0u);
+        edge = Edge(graph[p.others_at + k], graph[p.columns_at + k], k);
     }
     for (var head = 0u; head < p.heads; head++) {
         var product = vec4<f32>();
@@ -101,15 +84,14 @@ fn main(
             for (var c = 4u * lane; c < p.channels; c += 4u * lanes) {
                 let feature = head * p.channels + c;
                 let left = p.channels - c;
-                let g = quad_of_nodes(edge.i * p.nodes_stride + p.g_at + feature, left);
-                product.x += dot(g, quad_of_l(edge.j, feature, left));
+                product.x = add_product(product.x, edge.i, edge.j, feature, left);
             }
         }
         product = sum_over_lanes(product, thread, lanes);
         if present {
             let scalars = scalars_of(edge.i, head);
-            let u = sum_of(edge, head);
-            let attention = exp(slope_of(u) * u - scalars.x);
+            let u = sum_of(edge.i, edge.j, edge.position, head);
+            let attention = exp2(LOG2_E * slope_of(u) * u - scalars.x);
             let t = slope_of(u) * attention * (kept(k, head) * product.x - scalars.y);
             for (var d = lane; d < p.attributes; d += lanes) {
                 var before = 0.0;
@@ -122,7 +104,7 @@ fn main(
     }
 }
 #else
-
+#ifdef BY_WEIGHT
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -132,13 +114,9 @@ fn main(
     let lanes = 1u << p.lanes_log2;
     let lane = thread & (lanes - 1u);
     var index = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
-    let own = 4u * (lane + lanes * (index % p.blocks));
-    index /= p.blocks;
-#ifdef BY_WEIGHT
     let quads = (p.attributes + 3u) / 4u;
     let first_column = 4u * (index % quads);
     index /= quads;
-#endif
     let head = index % p.heads;
     index /= p.heads;
     var task = vec4<u32>();
@@ -146,107 +124,259 @@ fn main(
         let at = 4u * (p.first_task + index);
         task = vec4<u32>(graph[at], graph[at + 1u], graph[at + 2u], graph[at + 3u]);
     }
-    let own_feature = head * p.channels + own;
-
-#ifdef FORWARD
-    if index >= p.tasks || own >= p.channels {
-        return;
-    }
     var sum = vec4<f32>();
-    var softmax = Softmax(LOWEST, 0.0, 1.0);
-    for (var first = task.y; first < task.z; first += 4u) {
-        let count = min(4u, task.z - first);
-        var scores = vec4<f32>();
-        var own_x = array<vec4<f32>, 4>();
-        for (var b = 0u; b < count; b++) {
-            let edge = edge_at(first + b, task.x);
-            let u = sum_of(edge, head);
-            scores[b] = slope_of(u) * u;
-            own_x[b] = quad_of_l(edge.j, own_feature, p.channels - own);
-        }
-        softmax = with_scores(softmax, scores, count);
-        sum *= softmax.rescale;
-        for (var b = 0u; b < count; b++) {
-            sum += (exp(scores[b] - softmax.largest) * kept(first + b, head)) * own_x[b];
-        }
-    }
-    if task.z > task.y {
-        sum /= softmax.total;
-    }
-    if own == 0u {
-        logsumexp[task.w * p.lse_stride + head] = logarithm_of(softmax);
-    }
-#else
-    var sum = vec4<f32>();
-    var sum_t = 0.0;
     let batches = (largest_in_workgroup(task.z - task.y, thread) + 3u) / 4u;
     for (var batch = 0u; batch < batches; batch++) {
         let first = task.y + 4u * batch;
         let count = min(4u, max(first, task.z) - first);
         var products = vec4<f32>();
-        var edges = array<Edge, 4>();
-        var own_g = array<vec4<f32>, 4>();
         for (var b = 0u; b < count; b++) {
-            let edge = edge_at(first + b, task.x);
-            edges[b] = edge;
+            let i = graph[p.others_at + first + b];
+            let j = graph[p.columns_at + first + b];
             for (var c = 4u * lane; c < p.channels; c += 4u * lanes) {
                 let feature = head * p.channels + c;
-                let left = p.channels - c;
-                let g = quad_of_nodes(edge.i * p.nodes_stride + p.g_at + feature, left);
-                products[b] += dot(g, quad_of_l(edge.j, feature, left));
-                if c == own {
-                    own_g[b] = g;
-                }
+                products[b] = add_product(products[b], i, j, feature, p.channels - c);
             }
         }
         products = sum_over_lanes(products, thread, lanes);
         for (var b = 0u; b < count; b++) {
-            let scalars = scalars_of(edges[b].i, head);
-            let u = sum_of(edges[b], head);
-            let attention = exp(slope_of(u) * u - scalars.x);
-            let factor = kept(first + b, head);
-            let t = slope_of(u) * attention * (factor * products[b] - scalars.y);
-#ifdef BY_WEIGHT
+            let i = graph[p.others_at + first + b];
+            let scalars = scalars_of(i, head);
+            let u = sum_of(i, graph[p.columns_at + first + b], first + b, head);
+            let t = slope_of(u) * exp2(LOG2_E * slope_of(u) * u - scalars.x) * (kept(first + b, head) * products[b] - scalars.y);
             for (var d = 0u; d < min(4u, p.attributes - first_column); d++) {
-                sum[d] += e[edges[b].position * p.e_stride + first_column + d] * t;
+                sum[d] += e[(first + b) * p.e_stride + first_column + d] * t;
             }
-#else
-            sum_t += t;
-            sum += (attention * factor) * own_g[b];
-#endif
         }
     }
-    if index >= p.tasks || own >= p.channels {
-        return;
-    }
-#endif
-
-#ifdef BY_WEIGHT
-    if lane == 0u {
+    if lane == 0u && index < p.tasks {
         for (var d = 0u; d < min(4u, p.attributes - first_column); d++) {
             out[task.w * p.out_stride + head * p.e_stride + first_column + d] = sum[d];
         }
     }
+}
 #else
-#ifdef BY_DESTINATION
-    if own == 0u {
-        out[task.w * p.out_stride + head] = sum_t;
-    }
-#else
+
+// u_k of the edge at `step`.
+fn sum_at(work: Work, column: u32, step: u32) -> f32 {
+    let position = position_of(edge_of(work, step));
 #ifdef BY_SOURCE
-    if own == 0u {
-        grad_source[task.w * p.source_stride + head] = sum_t;
-    }
-#endif
-    let at = task.w * p.out_stride + own_feature;
-#ifdef QUADS
-    out[at >> 2u] = sum;
+    return sum_of(column, work.row, position, work.head);
 #else
-    for (var n = 0u; n < min(4u, p.channels - own); n++) {
-        out[at + n] = sum[n];
-    }
-#endif
-#endif
+    return sum_of(work.row, column, position, work.head);
 #endif
 }
+
+// The same of four edges.
+fn sums_at(work: Work, columns: vec4<u32>, step: u32) -> vec4<f32> {
+#unroll u 4
+    let sum_$u = sum_at(work, columns[$u], step + $uu);
+#endunroll
+    return vec4<f32>(sum_0, sum_1, sum_2, sum_3);
+}
+
+fn slopes_of(u: vec4<f32>) -> vec4<f32> {
+    return select(vec4<f32>(p.slope), vec4<f32>(1.0), u > vec4<f32>());
+}
+
+#ifdef FORWARD
+fn take(work: Work, before: Softmax, columns: vec4<u32>, key: vec2<u32>, step: u32) -> Softmax {
+#ifdef SUBGROUPS
+    if in_shares() {
+        let u = sum_at(work, own_of(work, columns), step + work.share);
+        return take_share(work, before, LOG2_E * slope_of(u) * u, key, step);
+    }
+#endif
+    let u = sums_at(work, columns, step);
+    return take_four(work, before, LOG2_E * slopes_of(u) * u, key, step);
+}
+
+fn run_block(work: Work, block: u32) {
+#unroll r REGISTERS
+    let slot_$r = slot_of(work.head, block + work.lane + ($ru << p.lanes_log2));
+    var sum_$r = vec4<f32>();
+#endunroll
+    var softmax = no_edges();
+    let key = key_of_dropout();
+#unroll u 4
+    var next_$u = column_of(edge_of(work, $uu));
+#endunroll
+    let most = most_edges(work);
+    for (var step = 0u; step < most; step += 4u) {
+        let columns = vec4<u32>(next_0, next_1, next_2, next_3);
+#unroll u 4
+        next_$u = column_of(edge_of(work, step + 4u + $uu));
+#endunroll
+#unroll r REGISTERS
+#unroll u 4
+        let z_$u$r = quad_of_l(columns[$u] * p.l_stride + slot_$r.feature, slot_$r.left);
+#endunroll
+#endunroll
+        softmax = take(work, softmax, columns, key, step);
+#unroll r REGISTERS
+        sum_$r *= softmax.decay;
+#unroll u 4
+        sum_$r = fma(vec4<f32>(softmax.weights[$u]), z_$u$r, sum_$r);
+#endunroll
+#endunroll
+    }
+    let total = total_of(softmax.totals);
+    if !work.mine {
+        return;
+    }
+    let row = result_of(work);
+    if work.lane == 0u && block == 0u {
+        logsumexp[row * p.lse_stride + work.head] = logarithm_of(softmax.largest, total);
+    }
+#unroll r REGISTERS
+    sum_$r = of_total(sum_$r, total);
+#endunroll
+#unroll r REGISTERS
+    if slot_$r.there {
+        let at = row * p.out_stride + slot_$r.feature;
+#ifdef QUADS
+        out[at >> 2u] = sum_$r;
+#else
+        for (var n = 0u; n < min(4u, slot_$r.left); n++) {
+            out[at + n] = sum_$r[n];
+        }
+#endif
+    }
+#endunroll
+}
+#else
+
+// The lane's parts of <g_i, z_j> of four edges, from all channels of the head.
+fn products_of_head(work: Work, columns: vec4<u32>) -> vec4<f32> {
+    var along = vec4<f32>();
+    for (var quad = work.lane; 4u * quad < p.channels; quad += 1u << p.lanes_log2) {
+        let slot = slot_of(work.head, quad);
+#unroll u 4
+#ifdef BY_SOURCE
+        along[$u] = add_product(along[$u], columns[$u], work.row, slot.feature, slot.left);
+#else
+        along[$u] = add_product(along[$u], work.row, columns[$u], slot.feature, slot.left);
+#endif
+#endunroll
+    }
+    return along;
+}
+
+// The sums of t_k, of a lane's share in the first place or one for each of four edges, and a_k m_k of the last four.
+struct Gathered {
+    t_sums: vec4<f32>,
+    by_value: vec4<f32>,
+}
+
+// Adds four edges.
+fn add_terms(
+    work: Work,
+    t_sums: vec4<f32>,
+    along: vec4<f32>,
+    columns: vec4<u32>,
+    numbers: Numbers,
+    key: vec2<u32>,
+    step: u32,
+) -> Gathered {
+#ifdef SUBGROUPS
+    if in_shares() {
+        let u = sum_at(work, own_of(work, columns), step + work.share);
+        let score = LOG2_E * slope_of(u) * u;
+        let terms = terms_of_share(work, score, share_of(work, along), numbers, key, work.head, step);
+        let t_sum = fma(slope_of(u), terms.x, t_sums.x);
+        return Gathered(vec4<f32>(t_sum, 0.0, 0.0, 0.0), from_shares(work, terms.y));
+    }
+#endif
+    let u = sums_at(work, columns, step);
+    let sums = sum_eight(work, along, vec4<f32>());
+    let terms = terms_of_four(work, LOG2_E * slopes_of(u) * u, sums[0], numbers, key, work.head, step);
+    return Gathered(fma(slopes_of(u), terms.by_score, t_sums), terms.by_value);
+}
+
+fn run_block(work: Work, block: u32) {
+#unroll r REGISTERS
+    let slot_$r = slot_of(work.head, block + work.lane + ($ru << p.lanes_log2));
+#ifdef BY_SOURCE
+    let own_at_$r = work.row * p.l_stride + slot_$r.feature;
+    let own_$r = select(vec4<f32>(), quad_of_l(own_at_$r, slot_$r.left), slot_$r.there);
+    var sum_$r = vec4<f32>();
+#else
+    let own_at_$r = work.row * p.nodes_stride + p.g_at + slot_$r.feature;
+    let own_$r = select(vec4<f32>(), quad_of_nodes(own_at_$r, slot_$r.left), slot_$r.there);
+#endif
+#endunroll
+#ifdef BY_DESTINATION
+    let numbers = numbers_of_row(work.row, work.head);
+#endif
+    var t_sums = vec4<f32>();
+    let key = key_of_dropout();
+#unroll u 4
+    var next_$u = column_of(edge_of(work, $uu));
+#endunroll
+    let most = most_edges(work);
+    for (var step = 0u; step < most; step += 4u) {
+        let columns = vec4<u32>(next_0, next_1, next_2, next_3);
+#unroll u 4
+        next_$u = column_of(edge_of(work, step + 4u + $uu));
+#endunroll
+        var along = vec4<f32>();
+#unroll r REGISTERS
+#unroll u 4
+#ifdef BY_SOURCE
+        let other_$u$r = quad_of_nodes(columns[$u] * p.nodes_stride + p.g_at + slot_$r.feature, slot_$r.left);
+#else
+        let other_$u$r = quad_of_l(columns[$u] * p.l_stride + slot_$r.feature, slot_$r.left);
+#endif
+#endunroll
+#endunroll
+#ifdef BY_SOURCE
+        let numbers = numbers_of_rows(work, columns);
+#endif
+#unroll r REGISTERS
+#unroll u 4
+        along[$u] = add_inner(along[$u], own_$r, other_$u$r);
+#endunroll
+#endunroll
+        if p.channels > 4u * (REGISTERS << p.lanes_log2) {
+            along = products_of_head(work, columns);
+        }
+        let terms = add_terms(work, t_sums, along, columns, numbers, key, step);
+        t_sums = terms.t_sums;
+#ifdef BY_SOURCE
+#unroll r REGISTERS
+#unroll u 4
+        sum_$r = fma(vec4<f32>(terms.by_value[$u]), other_$u$r, sum_$r);
+#endunroll
+#endunroll
+#endif
+    }
+    let t_sum = total_of(t_sums);
+    if !work.mine {
+        return;
+    }
+    let row = result_of(work);
+#ifdef BY_SOURCE
+    if work.lane == 0u && block == 0u {
+        grad_source[row * p.source_stride + work.head] = t_sum;
+    }
+#unroll r REGISTERS
+    if slot_$r.there {
+        let at = row * p.out_stride + slot_$r.feature;
+#ifdef QUADS
+        out[at >> 2u] = sum_$r;
+#else
+        for (var n = 0u; n < min(4u, slot_$r.left); n++) {
+            out[at + n] = sum_$r[n];
+        }
+#endif
+    }
+#endunroll
+#else
+    if work.lane == 0u {
+        out[row * p.out_stride + work.head] = t_sum;
+    }
+#endif
+}
+#endif
+#endif
 #endif

@@ -13,17 +13,17 @@
 //                      edge order; with DROPOUT the user's number)
 //   q, out, g, grad_q  [num_dst, heads, C + D];  qg [num_dst, heads, 2 (C + D)]
 //   k, v, grad_k, grad_v [num_src, heads, C];  attr, grad_attr [edges, D]
-//   stats              [num_dst, heads, 2], then the two words of the dropout's key
+//   stats              [num_dst, heads, 2] with logsumexp in units of log 2, then the two words of the dropout's key
+//   logsumexp          [num_dst, heads]; of segments the largest score and the sum of exponentials, in units of log 2
 //
-// `lanes` threads a (task, head), each takes REGISTERS chunks; four edges at a time are in flight and share one tree of
-// sums. A chunk is four channels, or one (SCALAR) where heads are not aligned. Heads of a row are neighbours, so that a
-// workgroup's tasks are of similar length. Rows of more edges than the plan's segment are tasks of segments, which
-// MERGE puts together in order (spmm.wgsl's MERGE for gradients). Nothing is stored for an edge. Bytes an edge:
-// FORWARD, QUERY and EDGE 8 H C + 4 D, SOURCE 8 H (C + D) + 8 H; all 4 to 12 for its numbers.
-
-const LOWEST: f32 = -3.0e38;
+// `lanes` threads a (task, head), each takes REGISTERS chunks; scores.wgsl says how they go over the edges. A chunk is
+// four channels, or one (SCALAR) where heads are not aligned. Rows of more edges than the plan's segment are tasks of
+// segments, which MERGE puts together in order (spmm.wgsl's MERGE for gradients). Nothing is stored for an edge. Bytes
+// an edge: FORWARD, QUERY and EDGE 8 H C + 4 D, SOURCE 8 H (C + D) + 8 H; all 4 to 12 for its numbers.
 
 #ifdef MERGE
+const LOWEST: f32 = -3.0e38;
+const LN_2: f32 = 0.6931471805599453;
 #param tasks: u32
 #param heads: u32
 #param chunks: u32
@@ -57,74 +57,25 @@ fn main(
     var sum = Chunk();
     for (var s = row.y; s < row.z; s++) {
         let stats = partial_stats[s * p.heads + head]; // largest score, sum of exponentials
-        let shrink = exp(stats.x - top);
+        let shrink = exp2(stats.x - top);
         total += shrink * stats.y;
         sum += shrink * partials[s * p.out_stride + at];
     }
     out[row.x * p.out_stride + at] = sum / total;
     if at % p.chunks == 0u {
-        logsumexp[row.x * p.logsumexp_stride + head] = top + log(total);
+        logsumexp[row.x * p.logsumexp_stride + head] = LN_2 * (top + log2(total));
     }
 }
 #else
-
+#ifdef PACK
 #ifdef DROPOUT
 #include random
-#param threshold: u32
-#param scale: f32
 #param layer: u32
 #endif
 #param tasks: u32
 #param heads: u32
 #param chunks: u32
 #param lanes_log2: u32
-
-#ifdef FORWARD
-alias Sums = vec4<f32>;
-#else
-alias Sums = mat2x4<f32>;
-#endif
-alias Chunks = array<Chunk, REGISTERS>;
-
-#ifdef SCALAR
-fn inner(a: Chunk, b: Chunk) -> f32 { return a * b; }
-#else
-fn inner(a: Chunk, b: Chunk) -> f32 { return dot(a, b); }
-#endif
-
-// The sum over the lanes of a task, the same for each of them: as in lanes.wgsl, for two quads at a time.
-#ifdef SUBGROUPS
-fn sum_over_lanes(value: Sums, _thread: u32) -> Sums {
-    var sum = value;
-    for (var half = (1u << p.lanes_log2) >> 1u; half > 0u; half >>= 1u) {
-#ifdef FORWARD
-        sum += subgroupShuffleXor(sum, half);
-#else
-        sum = sum + Sums(subgroupShuffleXor(sum[0], half), subgroupShuffleXor(sum[1], half));
-#endif
-    }
-    return sum;
-}
-#else
-var<workgroup> sums: array<Sums, WORKGROUP_SIZE>;
-
-fn sum_over_lanes(value: Sums, thread: u32) -> Sums {
-    let lanes = 1u << p.lanes_log2;
-    let lane = thread & (lanes - 1u);
-    workgroupBarrier();
-    sums[thread] = value;
-    for (var half = lanes >> 1u; half > 0u; half >>= 1u) {
-        workgroupBarrier();
-        if lane < half {
-            sums[thread] = sums[thread] + sums[thread + half];
-        }
-    }
-    workgroupBarrier();
-    return sums[thread - lane];
-}
-#endif
-
-#ifdef PACK
 #param q_stride: u32
 #param qg_stride: u32
 #param logsumexp_stride: u32
@@ -136,7 +87,12 @@ fn sum_over_lanes(value: Sums, thread: u32) -> Sums {
 #read state: StepData
 #endif
 #write qg: array<Chunk>
-#write stats: array<u32>
+#write stats: array<vec2<u32>>
+
+#include inner
+#include lanes
+alias Sum = f32;
+const LOG2_E: f32 = 1.4426950408889634;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -149,7 +105,7 @@ fn main(
     let task = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
     let row = task / p.heads;
     let head = task % p.heads;
-    var delta = Sums();
+    var delta = 0.0;
     if row < p.tasks {
         for (var chunk = lane; chunk < p.chunks; chunk += lanes) {
             let start = row * p.q_stride + head * p.chunks + chunk;
@@ -157,30 +113,36 @@ fn main(
             let gradient = g[start];
             qg[to] = q[start];
             qg[to + p.chunks] = gradient;
-            delta[0].x += inner(gradient, out[start]);
+            delta = add_inner(delta, gradient, out[start]);
         }
     }
-    delta = sum_over_lanes(delta, thread);
+    delta = sum_over_lanes(delta, thread, lanes);
     if lane == 0u && row < p.tasks {
-        stats[2u * task] = bitcast<u32>(logsumexp[row * p.logsumexp_stride + head]);
-        stats[2u * task + 1u] = bitcast<u32>(delta[0].x);
+        stats[task] = bitcast<vec2<u32>>(vec2<f32>(LOG2_E * logsumexp[row * p.logsumexp_stride + head], delta));
     }
 #ifdef DROPOUT
     if task == 0u && lane == 0u {
-        let key = dropout_key(state.seed_low, state.seed_high, state.step, p.layer);
-        stats[2u * p.tasks * p.heads] = key.x;
-        stats[2u * p.tasks * p.heads + 1u] = key.y;
+        stats[p.tasks * p.heads] = dropout_key(state.seed_low, state.seed_high, state.step, p.layer);
     }
 #endif
 }
 #else
 
+#include scores
+
+#ifdef DROPOUT
+#ifdef FORWARD
+#param layer: u32
+#endif
+#endif
+#param chunks: u32
 #param tasks_at: u32
 #param edges_at: u32
 #param factor: f32
 #param node_chunks: u32
 #param node_stride: u32
 #param out_stride: u32
+#param in_segments: u32
 #ifdef ATTRIBUTES
 #param attr_stride: u32
 #endif
@@ -198,17 +160,12 @@ fn main(
 #read state: StepData
 #endif
 #write out: array<Chunk>
-#ifdef SEGMENTED
-#write partial_stats: array<vec2<f32>>
-#else
 #write logsumexp: array<f32>
-#endif
 #else
 #param qg_stride: u32
 #param stats_rows: u32
-#param in_segments: u32
 #read qg: array<Chunk>
-#read stats: array<u32>
+#read stats: array<vec2<u32>>
 #endif
 #ifdef QUERY
 #write grad_q: array<Chunk>
@@ -221,427 +178,420 @@ fn main(
 #write grad_attr: array<Chunk>
 #endif
 
-struct Edge {
-    column: u32,
-    position: u32,
-    id: u32,
-}
+#ifdef EDGE
+// A task's lanes take one head after the other.
+fn heads_apart() -> u32 { return 1u; }
+#else
+fn heads_apart() -> u32 { return p.heads; }
+#endif
 
-fn edge_at(k: u32) -> Edge {
-    var edge: Edge;
-    var words = 1u;
-#ifdef ATTRIBUTES
-    words += 1u;
-#endif
-#ifdef DROPOUT
-    words += 1u;
-#endif
-    let at = p.edges_at + k * words;
-    edge.column = topology[at];
-#ifdef ATTRIBUTES
-    edge.position = topology[at + 1u];
-#endif
-#ifdef DROPOUT
-    edge.id = topology[at + words - 1u];
-#endif
-    return edge;
-}
-
-// First edge, one past the last, and row; no edges past the last task.
 fn task_at(task: u32) -> vec3<u32> {
-    if task >= p.tasks {
-        return vec3<u32>();
-    }
     let at = p.tasks_at + 3u * task;
     return vec3<u32>(topology[at], topology[at + 1u], topology[at + 2u]);
 }
 
-// A chunk of the source's key or of the edge's attributes.
-fn key(source: u32, position: u32, head: u32, chunk: u32) -> Chunk {
+// Where the words of an edge start.
+fn words_of(edge: u32) -> u32 {
 #ifdef ATTRIBUTES
-    if chunk >= p.node_chunks {
-        return attr[position * p.attr_stride + chunk - p.node_chunks];
-    }
+#ifdef DROPOUT
+    return p.edges_at + 3u * edge;
+#else
+    return p.edges_at + 2u * edge;
 #endif
-    return k[source * p.node_stride + head * p.node_chunks + chunk];
+#else
+#ifdef DROPOUT
+    return p.edges_at + 2u * edge;
+#else
+    return p.edges_at + edge;
+#endif
+#endif
 }
 
-fn value(source: u32, position: u32, head: u32, chunk: u32) -> Chunk {
+fn column_of(edge: u32) -> u32 { return topology[words_of(edge)]; }
+
 #ifdef ATTRIBUTES
-    if chunk >= p.node_chunks {
-        return attr[position * p.attr_stride + chunk - p.node_chunks];
-    }
+fn position_of(edge: u32) -> u32 { return topology[words_of(edge) + 1u]; }
 #endif
-    return v[source * p.node_stride + head * p.node_chunks + chunk];
-}
 
 #ifdef DROPOUT
-// What dropout multiplies the weights of four edges by.
-fn kept(dropout: vec2<u32>, ids: vec4<u32>, head: u32) -> vec4<f32> {
-    let hashes = vec4<u32>(
-        dropout_hash(dropout, ids.x, head),
-        dropout_hash(dropout, ids.y, head),
-        dropout_hash(dropout, ids.z, head),
-        dropout_hash(dropout, ids.w, head),
-    );
-    return select(vec4<f32>(), vec4<f32>(p.scale), hashes >= vec4<u32>(p.threshold));
-}
+fn edge_id(edge: u32) -> u32 { return topology[words_of(edge + 1u) - 1u]; }
 #endif
 
-var<workgroup> lengths: array<u32, WORKGROUP_SIZE>;
-
-// The largest number of edges of the workgroup's tasks: all of its threads meet at the same barriers.
-fn longest(length: u32, thread: u32) -> u32 {
-    lengths[thread] = length;
-    for (var half = WORKGROUP_SIZE / 2u; half > 0u; half >>= 1u) {
-        workgroupBarrier();
-        if thread < half {
-            lengths[thread] = max(lengths[thread], lengths[thread + half]);
-        }
-    }
-    workgroupBarrier();
-    return workgroupUniformLoad(&lengths[0]);
+fn key_of_dropout() -> vec2<u32> {
+#ifdef DROPOUT
+#ifdef FORWARD
+    return dropout_key(state.seed_low, state.seed_high, state.step, p.layer);
+#else
+    return stats[p.stats_rows * p.heads];
+#endif
+#else
+    return vec2<u32>();
+#endif
 }
 
-// Which of the four edges from `k` on come before `end`.
-fn present(k: u32, end: u32) -> vec4<bool> {
-    return vec4<u32>(k, k + 1u, k + 2u, k + 3u) < vec4<u32>(end);
+// A chunk of a head. Lanes past a head's last one would rather read that one again than ask whether they may.
+struct Slot {
+    wide: u32, // in a row of q
+    pair: u32, // of q's part of a row of qg
+    node: u32, // in a row of k, or of the attributes
+    there: bool,
+    of_edge: bool, // a chunk of attributes
+}
+
+fn slot_of(head: u32, chunk: u32) -> Slot {
+    let own = min(chunk, p.chunks - 1u);
+    var slot: Slot;
+    slot.there = chunk < p.chunks;
+    slot.wide = head * p.chunks + own;
+    slot.pair = slot.wide + head * p.chunks;
+    slot.node = head * p.node_chunks + own;
+#ifdef ATTRIBUTES
+    slot.of_edge = own >= p.node_chunks;
+    slot.node = select(slot.node, own - p.node_chunks, slot.of_edge);
+#endif
+    return slot;
 }
 
 #ifdef FORWARD
-// What a lane sees of an edge: its part of the score, and its chunks of the value.
-struct Visit {
-    score: f32,
-    id: u32,
-    value: Chunks,
-}
-
-fn visit(k: u32, end: u32, head: u32, lane: u32, query: Chunks) -> Visit {
-    var seen: Visit;
-    if k >= end {
-        return seen;
-    }
-    var own = query;
-    let edge = edge_at(k);
-    seen.id = edge.id;
-    for (var r = 0u; r < REGISTERS; r++) {
-        let chunk = lane + (r << p.lanes_log2);
-        if chunk < p.chunks {
-            seen.score += inner(own[r], key(edge.column, edge.position, head, chunk));
-            seen.value[r] = value(edge.column, edge.position, head, chunk);
-        }
-    }
-    return seen;
-}
-
-@compute @workgroup_size(WORKGROUP_SIZE)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let lanes = 1u << p.lanes_log2;
-    let lane = thread & (lanes - 1u);
-    let task = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
-    let head = task % p.heads;
-    let mine = task / p.heads < p.tasks;
-    let edges = task_at(task / p.heads);
-    var query: Chunks;
-    for (var r = 0u; r < REGISTERS; r++) {
-        let chunk = lane + (r << p.lanes_log2);
-        if mine && chunk < p.chunks {
-            query[r] = q[edges.z * p.q_stride + head * p.chunks + chunk];
-        }
-    }
-#ifdef DROPOUT
-    let dropout = dropout_key(state.seed_low, state.seed_high, state.step, p.layer);
-#endif
-    var top = LOWEST;
-    var total = 0.0;
-    var sum: Chunks;
-    let most = longest(edges.y - edges.x, thread);
+fn run(work: Work) {
+#unroll r REGISTERS
+    let slot_$r = slot_of(work.head, work.lane + ($ru << p.lanes_log2));
+    let query_$r = select(Chunk(), q[work.row * p.q_stride + slot_$r.wide], slot_$r.there);
+    var sum_$r = Chunk();
+#endunroll
+    let key = key_of_dropout();
+    var softmax = no_edges();
+#unroll u 4
+    var next_$u = column_of(edge_of(work, $uu));
+#endunroll
+    let most = most_edges(work);
     for (var step = 0u; step < most; step += 4u) {
-        let first = edges.x + step;
-        let a = visit(first, edges.y, head, lane, query);
-        let b = visit(first + 1u, edges.y, head, lane, query);
-        let c = visit(first + 2u, edges.y, head, lane, query);
-        let d = visit(first + 3u, edges.y, head, lane, query);
-        let there = present(first, edges.y);
-        let found = p.factor * sum_over_lanes(vec4<f32>(a.score, b.score, c.score, d.score), thread);
-        let scores = select(vec4<f32>(LOWEST), found, there);
-        let above = max(top, max(max(scores.x, scores.y), max(scores.z, scores.w)));
-        var weights = select(vec4<f32>(), exp(scores - above), there);
-        let shrink = exp(top - above);
-        top = above;
-        total = shrink * total + ((weights.x + weights.y) + (weights.z + weights.w));
-#ifdef DROPOUT
-        weights *= kept(dropout, vec4<u32>(a.id, b.id, c.id, d.id), head);
+#unroll u 4
+        let column_$u = next_$u;
+        next_$u = column_of(edge_of(work, step + 4u + $uu));
+#ifdef ATTRIBUTES
+        let position_$u = position_of(edge_of(work, step + $uu));
 #endif
-        var values = array<Chunks, 4>(a.value, b.value, c.value, d.value);
-        for (var r = 0u; r < REGISTERS; r++) {
-            let pair = weights.x * values[0][r] + weights.y * values[1][r];
-            sum[r] = shrink * sum[r] + (pair + (weights.z * values[2][r] + weights.w * values[3][r]));
+#endunroll
+        // All rows of the four edges before the first is used.
+#unroll r REGISTERS
+#ifdef ATTRIBUTES
+#unroll u 4
+        var key_$u$r = Chunk();
+        var value_$u$r = Chunk();
+#endunroll
+        if slot_$r.of_edge {
+#unroll u 4
+            key_$u$r = attr[position_$u * p.attr_stride + slot_$r.node];
+            value_$u$r = key_$u$r;
+#endunroll
+        } else {
+#unroll u 4
+            key_$u$r = k[column_$u * p.node_stride + slot_$r.node];
+#endunroll
+#unroll u 4
+            value_$u$r = v[column_$u * p.node_stride + slot_$r.node];
+#endunroll
         }
+#else
+#unroll u 4
+        let key_$u$r = k[column_$u * p.node_stride + slot_$r.node];
+#endunroll
+#unroll u 4
+        let value_$u$r = v[column_$u * p.node_stride + slot_$r.node];
+#endunroll
+#endif
+#endunroll
+#unroll u 4
+        var score_$u = 0.0;
+#unroll r REGISTERS
+        score_$u = add_inner(score_$u, query_$r, key_$u$r);
+#endunroll
+#endunroll
+        let parts = vec4<f32>(score_0, score_1, score_2, score_3);
+        softmax = take_parts(work, softmax, parts, LOG2_E * p.factor, key, step);
+#unroll r REGISTERS
+        sum_$r *= softmax.decay;
+#unroll u 4
+        sum_$r = fma(Chunk(softmax.weights[$u]), value_$u$r, sum_$r);
+#endunroll
+#endunroll
     }
-    if !mine {
+    let total = total_of(softmax.totals);
+    if !work.mine {
         return;
     }
-#ifdef SEGMENTED
-    let row = task / p.heads;
-    if lane == 0u {
-        partial_stats[task] = vec2<f32>(top, total);
-    }
-#else
-    let row = edges.z;
-    // Without edges everything is 0.
+    let in_segments = p.in_segments == 1u;
+    let row = select(work.row, work.task, in_segments);
     let some = total > 0.0;
-    let divisor = select(1.0, total, some);
-    if lane == 0u {
-        logsumexp[row * p.logsumexp_stride + head] = select(0.0, top + log(divisor), some);
-    }
-#endif
-    for (var r = 0u; r < REGISTERS; r++) {
-        let chunk = lane + (r << p.lanes_log2);
-        if chunk < p.chunks {
-#ifdef SEGMENTED
-            out[row * p.out_stride + head * p.chunks + chunk] = sum[r];
-#else
-            out[row * p.out_stride + head * p.chunks + chunk] = sum[r] / divisor;
-#endif
+    if work.lane == 0u {
+        if in_segments {
+            let at = 2u * (row * p.heads + work.head);
+            logsumexp[at] = softmax.largest;
+            logsumexp[at + 1u] = total;
+        } else {
+            // Without edges everything is 0.
+            let sum = LN_2 * (softmax.largest + log2(select(1.0, total, some)));
+            logsumexp[row * p.logsumexp_stride + work.head] = select(0.0, sum, some);
         }
     }
+#unroll r REGISTERS
+    if slot_$r.there {
+        out[row * p.out_stride + slot_$r.wide] = of_total(sum_$r, select(total, 0.0, in_segments));
+    }
+#endunroll
 }
 #else
-
-#ifdef DROPOUT
-fn stored_key() -> vec2<u32> {
-    let at = 2u * p.stats_rows * p.heads;
-    return vec2<u32>(stats[at], stats[at + 1u]);
-}
-#endif
-
-// What a task has of its row: query and gradient of a destination with the head's numbers, or key and value of a
-// source.
-struct Own {
-    first: Chunks,
-    second: Chunks,
-    numbers: vec2<f32>,
-}
 
 // Log-sum-exp and delta.
 fn numbers_of(destination: u32, head: u32) -> vec2<f32> {
-    let at = 2u * (destination * p.heads + head);
-    return vec2<f32>(bitcast<f32>(stats[at]), bitcast<f32>(stats[at + 1u]));
+    return bitcast<vec2<f32>>(stats[destination * p.heads + head]);
 }
-
-fn own_of(row: u32, head: u32, lane: u32) -> Own {
-    var own: Own;
-    for (var r = 0u; r < REGISTERS; r++) {
-        let chunk = lane + (r << p.lanes_log2);
-#ifdef SOURCE
-        if chunk < p.node_chunks {
-            own.first[r] = key(row, 0u, head, chunk);
-            own.second[r] = value(row, 0u, head, chunk);
-        }
-#else
-        if chunk < p.chunks {
-            let start = row * p.qg_stride + head * 2u * p.chunks + chunk;
-            own.first[r] = qg[start];
-            own.second[r] = qg[start + p.chunks];
-        }
 #endif
-    }
-#ifndef SOURCE
-    own.numbers = numbers_of(row, head);
-#endif
-    return own;
-}
 
-// What a lane sees of an edge: its parts of the score and of <g, V>, the numbers of the destination, and the chunks
-// that were gathered: the key alone, or query and gradient.
-struct Visit {
-    score: f32,
-    along: f32,
-    numbers: vec2<f32>,
-    id: u32,
-    position: u32,
-    first: Chunks,
-    second: Chunks,
-}
-
-fn visit(at: u32, end: u32, given: Own, head: u32, lane: u32) -> Visit {
-    var seen: Visit;
-    if at >= end {
-        return seen;
-    }
-    var own = given;
-    let edge = edge_at(at);
-    seen.id = edge.id;
-    seen.position = edge.position;
-#ifdef SOURCE
-    seen.numbers = numbers_of(edge.column, head);
-#else
-    seen.numbers = own.numbers;
-#endif
-    for (var r = 0u; r < REGISTERS; r++) {
-        let chunk = lane + (r << p.lanes_log2);
-        if chunk < p.chunks {
-#ifdef SOURCE
-            let start = edge.column * p.qg_stride + head * 2u * p.chunks + chunk;
-            seen.first[r] = qg[start];
-            seen.second[r] = qg[start + p.chunks];
+#ifdef QUERY
+fn run(work: Work) {
+#unroll r REGISTERS
+    let slot_$r = slot_of(work.head, work.lane + ($ru << p.lanes_log2));
+    let query_$r = select(Chunk(), qg[work.row * p.qg_stride + slot_$r.pair], slot_$r.there);
+    let g_$r = select(Chunk(), qg[work.row * p.qg_stride + slot_$r.pair + p.chunks], slot_$r.there);
+    var sum_$r = Chunk();
+#endunroll
+    let numbers = numbers_of_row(work.row, work.head);
+    let key = key_of_dropout();
+#unroll u 4
+    var next_$u = column_of(edge_of(work, $uu));
+#endunroll
+    let most = most_edges(work);
+    for (var step = 0u; step < most; step += 4u) {
+#unroll u 4
+        let column_$u = next_$u;
+        next_$u = column_of(edge_of(work, step + 4u + $uu));
 #ifdef ATTRIBUTES
-            if chunk >= p.node_chunks {
-                own.first[r] = key(0u, edge.position, head, chunk);
-                own.second[r] = own.first[r];
-            }
+        let position_$u = position_of(edge_of(work, step + $uu));
 #endif
-            seen.score += inner(seen.first[r], own.first[r]);
-            seen.along += inner(seen.second[r], own.second[r]);
+#endunroll
+        // All rows of the four edges before the first is used.
+#unroll r REGISTERS
+#ifdef ATTRIBUTES
+#unroll u 4
+        var key_$u$r = Chunk();
+        var value_$u$r = Chunk();
+#endunroll
+        if slot_$r.of_edge {
+#unroll u 4
+            key_$u$r = attr[position_$u * p.attr_stride + slot_$r.node];
+            value_$u$r = key_$u$r;
+#endunroll
+        } else {
+#unroll u 4
+            key_$u$r = k[column_$u * p.node_stride + slot_$r.node];
+#endunroll
+#unroll u 4
+            value_$u$r = v[column_$u * p.node_stride + slot_$r.node];
+#endunroll
+        }
 #else
-            seen.first[r] = key(edge.column, edge.position, head, chunk);
-            seen.score += inner(own.first[r], seen.first[r]);
-            seen.along += inner(own.second[r], value(edge.column, edge.position, head, chunk));
+#unroll u 4
+        let key_$u$r = k[column_$u * p.node_stride + slot_$r.node];
+#endunroll
+#unroll u 4
+        let value_$u$r = v[column_$u * p.node_stride + slot_$r.node];
+#endunroll
 #endif
-        }
+#endunroll
+#unroll u 4
+        var score_$u = 0.0;
+        var along_$u = 0.0;
+#unroll r REGISTERS
+        score_$u = add_inner(score_$u, query_$r, key_$u$r);
+        along_$u = add_inner(along_$u, g_$r, value_$u$r);
+#endunroll
+#endunroll
+        let scores = vec4<f32>(score_0, score_1, score_2, score_3);
+        let along = vec4<f32>(along_0, along_1, along_2, along_3);
+        let terms = terms_of_parts(work, scores, LOG2_E * p.factor, along, numbers, key, work.head, step);
+#unroll r REGISTERS
+#unroll u 4
+        sum_$r = fma(Chunk(terms.by_score[$u]), key_$u$r, sum_$r);
+#endunroll
+#endunroll
     }
-    return seen;
-}
-
-// Of four edges: d in the first column, a m in the second.
-fn weigh(a: Visit, b: Visit, c: Visit, d: Visit, there: vec4<bool>, head: u32, thread: u32) -> mat2x4<f32> {
-    let both = sum_over_lanes(
-        mat2x4<f32>(vec4<f32>(a.score, b.score, c.score, d.score), vec4<f32>(a.along, b.along, c.along, d.along)),
-        thread,
-    );
-    let logsumexp = vec4<f32>(a.numbers.x, b.numbers.x, c.numbers.x, d.numbers.x);
-    let weights = select(vec4<f32>(), exp(p.factor * both[0] - logsumexp), there);
-#ifdef DROPOUT
-    let passed = weights * kept(stored_key(), vec4<u32>(a.id, b.id, c.id, d.id), head);
-#else
-    let passed = weights;
-#endif
-    let delta = vec4<f32>(a.numbers.y, b.numbers.y, c.numbers.y, d.numbers.y);
-    return mat2x4<f32>(p.factor * (passed * both[1] - weights * delta), passed);
-}
-
-#ifdef EDGE
-fn store(edge: Visit, there: bool, lane: u32, sum: Chunks) {
-    var grad = sum;
-    for (var r = 0u; r < REGISTERS; r++) {
-        let chunk = lane + (r << p.lanes_log2);
-        if there && chunk >= p.node_chunks && chunk < p.chunks {
-            grad_attr[edge.position * p.attr_stride + chunk - p.node_chunks] = grad[r];
-        }
-    }
-}
-
-fn add(sum: Chunks, given: Own, by_score: f32, by_value: f32) -> Chunks {
-    var total = sum;
-    var own = given;
-    for (var r = 0u; r < REGISTERS; r++) {
-        total[r] += by_score * own.first[r] + by_value * own.second[r];
-    }
-    return total;
-}
-
-@compute @workgroup_size(WORKGROUP_SIZE)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let lanes = 1u << p.lanes_log2;
-    let lane = thread & (lanes - 1u);
-    let task = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
-    let edges = task_at(task);
-    let most = longest(edges.y - edges.x, thread);
-    for (var step = 0u; step < most; step += 4u) {
-        let first = edges.x + step;
-        let there = present(first, edges.y);
-        var sum_a = Chunks();
-        var sum_b = Chunks();
-        var sum_c = Chunks();
-        var sum_d = Chunks();
-        var a = Visit();
-        var b = Visit();
-        var c = Visit();
-        var d = Visit();
-        for (var head = 0u; head < p.heads; head++) {
-            let own = own_of(edges.z, head, lane);
-            a = visit(first, edges.y, own, head, lane);
-            b = visit(first + 1u, edges.y, own, head, lane);
-            c = visit(first + 2u, edges.y, own, head, lane);
-            d = visit(first + 3u, edges.y, own, head, lane);
-            let by = weigh(a, b, c, d, there, head, thread);
-            sum_a = add(sum_a, own, by[0].x, by[1].x);
-            sum_b = add(sum_b, own, by[0].y, by[1].y);
-            sum_c = add(sum_c, own, by[0].z, by[1].z);
-            sum_d = add(sum_d, own, by[0].w, by[1].w);
-        }
-        store(a, there.x, lane, sum_a);
-        store(b, there.y, lane, sum_b);
-        store(c, there.z, lane, sum_c);
-        store(d, there.w, lane, sum_d);
-    }
-}
-#else
-
-@compute @workgroup_size(WORKGROUP_SIZE)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let lanes = 1u << p.lanes_log2;
-    let lane = thread & (lanes - 1u);
-    let task = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
-    let head = task % p.heads;
-    let edges = task_at(task / p.heads);
-    let own = own_of(edges.z, head, lane);
-    var sum: Chunks;
-    var second_sum: Chunks;
-    let most = longest(edges.y - edges.x, thread);
-    for (var step = 0u; step < most; step += 4u) {
-        let first = edges.x + step;
-        let a = visit(first, edges.y, own, head, lane);
-        let b = visit(first + 1u, edges.y, own, head, lane);
-        let c = visit(first + 2u, edges.y, own, head, lane);
-        let d = visit(first + 3u, edges.y, own, head, lane);
-        let by = weigh(a, b, c, d, present(first, edges.y), head, thread);
-        var parts = array<Chunks, 4>(a.first, b.first, c.first, d.first);
-        for (var r = 0u; r < REGISTERS; r++) {
-            sum[r] += (by[0].x * parts[0][r] + by[0].y * parts[1][r])
-                + (by[0].z * parts[2][r] + by[0].w * parts[3][r]);
-        }
-#ifdef SOURCE
-        parts = array<Chunks, 4>(a.second, b.second, c.second, d.second);
-        for (var r = 0u; r < REGISTERS; r++) {
-            second_sum[r] += (by[1].x * parts[0][r] + by[1].y * parts[1][r])
-                + (by[1].z * parts[2][r] + by[1].w * parts[3][r]);
-        }
-#endif
-    }
-    if task / p.heads >= p.tasks {
+    if !work.mine {
         return;
     }
-    let row = select(edges.z, task / p.heads, p.in_segments == 1u);
-    for (var r = 0u; r < REGISTERS; r++) {
-        let chunk = lane + (r << p.lanes_log2);
-#ifdef QUERY
-        if chunk < p.chunks {
-            grad_q[row * p.out_stride + head * p.chunks + chunk] = sum[r];
-        }
-#endif
-#ifdef SOURCE
-        if chunk < p.node_chunks {
-            grad_k[row * p.out_stride + head * p.node_chunks + chunk] = sum[r];
-            grad_v[row * p.out_stride + head * p.node_chunks + chunk] = second_sum[r];
-        }
-#endif
+    let row = select(work.row, work.task, p.in_segments == 1u);
+#unroll r REGISTERS
+    if slot_$r.there {
+        grad_q[row * p.out_stride + slot_$r.wide] = p.factor * sum_$r;
     }
+#endunroll
 }
 #endif
+
+#ifdef SOURCE
+fn run(work: Work) {
+#unroll r REGISTERS
+    let slot_$r = slot_of(work.head, work.lane + ($ru << p.lanes_log2));
+    let stored_$r = slot_$r.there && !slot_$r.of_edge;
+    var own_key_$r = Chunk();
+    var own_value_$r = Chunk();
+    if stored_$r {
+        own_key_$r = k[work.row * p.node_stride + slot_$r.node];
+        own_value_$r = v[work.row * p.node_stride + slot_$r.node];
+    }
+    var key_sum_$r = Chunk();
+    var value_sum_$r = Chunk();
+#endunroll
+    let key = key_of_dropout();
+#unroll u 4
+    var next_$u = column_of(edge_of(work, $uu));
+#endunroll
+    let most = most_edges(work);
+    for (var step = 0u; step < most; step += 4u) {
+#unroll u 4
+        let column_$u = next_$u;
+        next_$u = column_of(edge_of(work, step + 4u + $uu));
+#ifdef ATTRIBUTES
+        let position_$u = position_of(edge_of(work, step + $uu));
+#endif
+#endunroll
+        // All rows of the four edges before the first is used.
+#unroll r REGISTERS
+#unroll u 4
+        let query_$u$r = qg[column_$u * p.qg_stride + slot_$r.pair];
+#endunroll
+#unroll u 4
+        let g_$u$r = qg[column_$u * p.qg_stride + slot_$r.pair + p.chunks];
+#endunroll
+#ifdef ATTRIBUTES
+#unroll u 4
+        var key_$u$r = own_key_$r;
+        var value_$u$r = own_value_$r;
+#endunroll
+        if slot_$r.of_edge && slot_$r.there {
+#unroll u 4
+            key_$u$r = attr[position_$u * p.attr_stride + slot_$r.node];
+            value_$u$r = key_$u$r;
+#endunroll
+        }
+#endif
+#endunroll
+        let numbers = numbers_of_rows(work, vec4<u32>(column_0, column_1, column_2, column_3));
+#unroll u 4
+        var score_$u = 0.0;
+        var along_$u = 0.0;
+#unroll r REGISTERS
+#ifdef ATTRIBUTES
+        score_$u = add_inner(score_$u, query_$u$r, key_$u$r);
+        along_$u = add_inner(along_$u, g_$u$r, value_$u$r);
+#else
+        score_$u = add_inner(score_$u, query_$u$r, own_key_$r);
+        along_$u = add_inner(along_$u, g_$u$r, own_value_$r);
+#endif
+#endunroll
+#endunroll
+        let scores = vec4<f32>(score_0, score_1, score_2, score_3);
+        let along = vec4<f32>(along_0, along_1, along_2, along_3);
+        let terms = terms_of_parts(work, scores, LOG2_E * p.factor, along, numbers, key, work.head, step);
+#unroll r REGISTERS
+#unroll u 4
+        key_sum_$r = fma(Chunk(terms.by_score[$u]), query_$u$r, key_sum_$r);
+        value_sum_$r = fma(Chunk(terms.by_value[$u]), g_$u$r, value_sum_$r);
+#endunroll
+#endunroll
+    }
+    if !work.mine {
+        return;
+    }
+    let row = select(work.row, work.task, p.in_segments == 1u);
+#unroll r REGISTERS
+    if stored_$r {
+        grad_k[row * p.out_stride + slot_$r.node] = p.factor * key_sum_$r;
+        grad_v[row * p.out_stride + slot_$r.node] = value_sum_$r;
+    }
+#endunroll
+}
+#endif
+
+#ifdef EDGE
+fn run(work: Work) {
+    let key = key_of_dropout();
+    let most = most_edges(work);
+    for (var step = 0u; step < most; step += 4u) {
+#unroll u 4
+        let column_$u = column_of(edge_of(work, step + $uu));
+        let position_$u = position_of(edge_of(work, step + $uu));
+#unroll r REGISTERS
+        var sum_$u$r = Chunk();
+#endunroll
+#endunroll
+        for (var head = 0u; head < p.heads; head++) {
+#unroll r REGISTERS
+            let slot_$r = slot_of(head, work.lane + ($ru << p.lanes_log2));
+            let query_$r = select(Chunk(), qg[work.row * p.qg_stride + slot_$r.pair], slot_$r.there);
+            let g_$r = select(Chunk(), qg[work.row * p.qg_stride + slot_$r.pair + p.chunks], slot_$r.there);
+#endunroll
+            // All rows of the four edges before the first is used.
+#unroll r REGISTERS
+#ifdef ATTRIBUTES
+#unroll u 4
+            var key_$u$r = Chunk();
+            var value_$u$r = Chunk();
+#endunroll
+            if slot_$r.of_edge {
+#unroll u 4
+                key_$u$r = attr[position_$u * p.attr_stride + slot_$r.node];
+                value_$u$r = key_$u$r;
+#endunroll
+            } else {
+#unroll u 4
+                key_$u$r = k[column_$u * p.node_stride + slot_$r.node];
+#endunroll
+#unroll u 4
+                value_$u$r = v[column_$u * p.node_stride + slot_$r.node];
+#endunroll
+            }
+#else
+#unroll u 4
+            let key_$u$r = k[column_$u * p.node_stride + slot_$r.node];
+#endunroll
+#unroll u 4
+            let value_$u$r = v[column_$u * p.node_stride + slot_$r.node];
+#endunroll
+#endif
+#endunroll
+#unroll u 4
+            var score_$u = 0.0;
+            var along_$u = 0.0;
+#unroll r REGISTERS
+            score_$u = add_inner(score_$u, query_$r, key_$u$r);
+            along_$u = add_inner(along_$u, g_$r, value_$u$r);
+#endunroll
+#endunroll
+            let scores = vec4<f32>(score_0, score_1, score_2, score_3);
+            let along = vec4<f32>(along_0, along_1, along_2, along_3);
+            let numbers = numbers_of_row(work.row, head);
+            let terms = terms_of_parts(work, scores, LOG2_E * p.factor, along, numbers, key, head, step);
+#unroll r REGISTERS
+#unroll u 4
+            sum_$u$r += (p.factor * terms.by_score[$u]) * query_$r + terms.by_value[$u] * g_$r;
+#endunroll
+#endunroll
+        }
+        let there = present(work, step);
+#unroll r REGISTERS
+        let chunk_$r = work.lane + ($ru << p.lanes_log2);
+        if chunk_$r >= p.node_chunks && chunk_$r < p.chunks {
+#unroll u 4
+            if there[$u] {
+                grad_attr[position_$u * p.attr_stride + chunk_$r - p.node_chunks] = sum_$u$r;
+            }
+#endunroll
+        }
+#endunroll
+    }
+}
 #endif
 #endif
 #endif

@@ -41,7 +41,11 @@ fn compare(what: &str, compute: impl Fn(&Device) -> Vec<Matrix>) {
     };
     let (got, expected) = (bits(compute(with)), bits(compute(without)));
     for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
-        assert!(got == expected, "{what}: the bits of result {i} differ");
+        let first = got.iter().zip(expected).position(|(g, e)| g != e);
+        if let Some(at) = first {
+            let [got, expected] = [got[at], expected[at]].map(f32::from_bits);
+            panic!("{what}: result {i} differs at {at}: {got:e} with subgroups, {expected:e} without");
+        }
     }
 }
 

@@ -2,17 +2,19 @@ use std::fmt;
 
 use super::{Capabilities, SpmmPlan};
 
-/// Lanes that share a head at most: wider heads are done in blocks of this many quads of channels, each of which
-/// computes the scores again.
-const MAX_LANES: u32 = 64;
+/// Lanes that share a head at most: those that exchange values without workgroup memory on most GPUs.
+const MAX_LANES: u32 = 32;
 /// Pieces into which the sum over all edges is cut.
 const MAX_RANGES: usize = 512;
 
 /// How attention over the rows of a graph is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttentionPlan {
-    /// Threads that share one head of one row, a power of two; each has four channels.
+    /// Threads that share one head of one row, a power of two.
     pub lanes: u32,
+    /// Quads of channels that each of them holds, 1 or 2. Wider heads are done in blocks, each of which computes the
+    /// scores again.
+    pub registers: u32,
     /// Rows with more edges are cut into segments of this many, computed apart and merged in order.
     pub segment: u32,
     /// Edges that one partial sum over all edges takes.
@@ -23,11 +25,12 @@ impl AttentionPlan {
     /// Plans attention over rows of `offsets` with `heads` heads of `channels` channels.
     pub fn new(offsets: &[u32], heads: usize, channels: usize, caps: &Capabilities) -> Self {
         let edges = offsets.last().copied().unwrap_or(0) as usize;
-        let quads = channels.div_ceil(4).min(MAX_LANES as usize) as u32;
-        let lanes = quads.next_power_of_two().min(caps.workgroup_size);
+        let quads = channels.div_ceil(4);
+        let lanes = (quads.min(MAX_LANES as usize) as u32).next_power_of_two().min(caps.workgroup_size);
         let row_lanes = lanes.saturating_mul(heads.min(1 << 16) as u32);
         Self {
             lanes,
+            registers: if quads > lanes as usize { 2 } else { 1 },
             segment: SpmmPlan::segment_bound(offsets, row_lanes, caps),
             range: edges.div_ceil(MAX_RANGES).max(64) as u32,
         }
@@ -38,7 +41,12 @@ impl AttentionPlan {
         edges.div_ceil(self.range as usize).max(1)
     }
 
-    /// Blocks of channels that a head is cut into.
+    /// Blocks of as many channels as threads hold that a head is cut into.
+    pub fn passes(&self, channels: usize) -> usize {
+        self.blocks(channels).div_ceil(self.registers as usize)
+    }
+
+    /// Blocks of one quad a thread that a head is cut into.
     pub fn blocks(&self, channels: usize) -> usize {
         channels.div_ceil(4 * self.lanes as usize).max(1)
     }
@@ -48,8 +56,8 @@ impl fmt::Display for AttentionPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} lanes a head, rows cut past {} edges, sums over all edges cut every {}",
-            self.lanes, self.segment, self.range
+            "{} lanes a head, each with {} times 4 channels, rows cut past {} edges, sums over all edges cut every {}",
+            self.lanes, self.registers, self.segment, self.range
         )
     }
 }
@@ -67,9 +75,12 @@ mod tests {
             concurrent_workgroups: 64,
         };
         let hub: Vec<u32> = std::iter::once(0).chain((0..1000).map(|i| 9_000 + 4 * i)).collect();
-        for (channels, lanes, blocks) in [(1, 1, 1), (7, 2, 1), (33, 16, 1), (256, 64, 1), (300, 64, 2)] {
+        for (channels, lanes, registers, passes) in
+            [(1, 1, 1, 1), (7, 2, 1, 1), (33, 16, 1, 1), (128, 32, 1, 1), (256, 32, 2, 1), (300, 32, 2, 2)]
+        {
             let plan = AttentionPlan::new(&hub, 4, channels, &caps);
-            assert_eq!((plan.lanes, plan.blocks(channels)), (lanes, blocks), "{channels} channels: {plan}");
+            let got = (plan.lanes, plan.registers, plan.passes(channels));
+            assert_eq!(got, (lanes, registers, passes), "{channels} channels: {plan}");
             assert!(plan.segment < 9_000, "{plan}");
         }
         let regular: Vec<u32> = (0..1000).map(|i| 400 * i).collect();

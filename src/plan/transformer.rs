@@ -2,12 +2,15 @@ use std::fmt;
 
 use super::{Capabilities, SpmmPlan};
 
+/// Threads that exchange values without workgroup memory on most GPUs: a head takes no more as long as they hold it.
+const SUBGROUP: usize = 32;
+
 /// The layout of attention: a [`crate::backend::kernels::TransformerForward`] and its gradients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransformerPlan {
     /// Threads that work on one head of one row (or of one segment of it), a power of two.
     pub lanes: u32,
-    /// Chunks of a head that one thread holds: 1 or 4.
+    /// Chunks of a head that one thread holds: 1, 4, or 2 of four channels.
     pub registers: u32,
     /// Channels that a chunk has: 4, or 1 where heads do not start at multiples of 16 bytes.
     pub chunk: u32,
@@ -20,13 +23,17 @@ impl TransformerPlan {
     /// attributes.
     ///
     /// Threads lie across a head's channels and attributes. Each holds four channels: one chunk of 16 bytes, or four
-    /// single ones. Where 256 threads do not hold a head so, each holds four chunks of 16 bytes; what they do not hold
-    /// either is refused by the GPU's kernels.
+    /// single ones. Where 32 threads, a subgroup, do not hold a head so, each holds two or four chunks of 16 bytes, and
+    /// where these do not suffice either there are more threads, 256 at most; what those do not hold is refused by the
+    /// GPU's kernels.
     pub fn new(offsets: &[u32], heads: usize, channels: usize, attributes: usize, caps: &Capabilities) -> Self {
         let chunk = if channels.is_multiple_of(4) && attributes.is_multiple_of(4) { 4 } else { 1 };
         let chunks = ((channels + attributes) / chunk).max(1);
-        let narrow_loads = chunk == 1 && chunks > 1;
-        let registers = if narrow_loads || chunks > caps.workgroup_size as usize { 4 } else { 1 };
+        let registers = match (chunk, chunks) {
+            (1, 1) => 1,
+            (1, _) => 4,
+            _ => chunks.div_ceil(SUBGROUP).next_power_of_two().min(4),
+        };
         let lanes = chunks.div_ceil(registers).next_power_of_two().min(caps.workgroup_size as usize) as u32;
         let segment = SpmmPlan::segment_bound(offsets, lanes.saturating_mul(heads as u32), caps);
         Self { lanes, registers: registers as u32, chunk: chunk as u32, segment }
@@ -73,6 +80,12 @@ mod tests {
         }
         let narrow = TransformerPlan::new(&rows, 8, 33, 0, &caps());
         assert_eq!((narrow.lanes, narrow.registers), (16, 4));
+        for (channels, lanes, registers) in
+            [(1, 1, 1), (8, 2, 1), (128, 32, 1), (256, 32, 2), (260, 32, 4), (1024, 64, 4)]
+        {
+            let plan = TransformerPlan::new(&rows, 8, channels, 0, &caps());
+            assert_eq!((plan.lanes, plan.registers), (lanes, registers), "{channels}: {plan}");
+        }
         let plan = TransformerPlan::new(&rows, 8, 64, 0, &caps());
         assert!(plan.to_string().starts_with("16 lanes a head, each with 1 times 4 channels"), "{plan}");
     }

@@ -47,6 +47,7 @@ impl Check<'_> {
         let (lanes, most) = (plan.lanes, self.device.capabilities().workgroup_size);
         let wrong = !lanes.is_power_of_two() || lanes > most;
         self.argument("lanes a head", wrong, lanes, format_args!("a power of two up to {most}"))?;
+        self.argument("quads a lane", ![1, 2].contains(&plan.registers), plan.registers, "1 or 2")?;
         self.argument("edges a segment", plan.segment == 0, 0, "at least 1")?;
         self.argument("edges a range", plan.range == 0, 0, "at least 1")
     }

@@ -76,7 +76,8 @@ impl Check<'_> {
         let most = self.device.capabilities().workgroup_size;
         let wrong = !plan.lanes.is_power_of_two() || plan.lanes > most;
         self.argument("lanes a head", wrong, plan.lanes, format_args!("a power of two up to {most}"))?;
-        self.argument("chunks a lane", ![1, 4].contains(&plan.registers), plan.registers, "1 or 4")?;
+        let wrong = !(plan.registers == 1 || plan.registers == 4 || (plan.registers == 2 && plan.chunk == 4));
+        self.argument("chunks a lane", wrong, plan.registers, "1, 4, or 2 of four channels")?;
         let aligned = args.channels().is_multiple_of(4) && args.attributes().is_multiple_of(4);
         let wrong = plan.chunk != 1 && !(plan.chunk == 4 && aligned);
         self.argument("channels a chunk", wrong, plan.chunk, "1, or 4 where heads are aligned")?;

@@ -43,9 +43,9 @@ impl Attention<'_> {
         self.values.cols() / self.heads
     }
 
-    /// Threads of a task: those of all heads.
-    pub(super) fn task_threads(&self) -> usize {
-        self.heads * self.plan.blocks(self.channels()) * self.plan.lanes as usize
+    /// Threads of a row: those of all heads.
+    pub(super) fn row_threads(&self) -> usize {
+        self.heads * self.plan.passes(self.channels()) * self.plan.lanes as usize
     }
 }
 
@@ -85,6 +85,7 @@ impl WgpuBackend {
         let width = scalars_at + (2 * args.heads).next_multiple_of(4);
         let tensor = Tensor::uninit_on(g, g.rows(), width, "destinations of attention")?;
         let pack = Dispatch::new(Variant::new(Kernel::AttentionNodes))
+            .with(Flag::Quads, args.channels().is_multiple_of(4))
             .param("tasks", g.rows())
             .param("heads", args.heads)
             .param("channels", args.channels())
@@ -105,8 +106,8 @@ impl WgpuBackend {
         Ok(Nodes { tensor, g_at, scalars_at })
     }
 
-    /// What all kernels over edges have in common.
-    pub(super) fn attention_launch<'a>(
+    /// A kernel over rows, whose threads hold as many channels as the plan says.
+    pub(super) fn attention_pass<'a>(
         &self,
         kernel: Kernel,
         args: &Attention<'a>,
@@ -114,8 +115,21 @@ impl WgpuBackend {
         nodes: &'a Nodes,
         weights: &'a Tensor,
     ) -> Dispatch<'a> {
+        let kernel = Variant::new(kernel).constant(args.plan.registers).with(Flag::Dropout, true);
+        self.attention_launch(kernel, args, graph, nodes, weights).param("blocks", args.plan.passes(args.channels()))
+    }
+
+    /// What all kernels over edges have in common.
+    pub(super) fn attention_launch<'a>(
+        &self,
+        variant: Variant,
+        args: &Attention<'a>,
+        graph: &'a AttentionGraph,
+        nodes: &'a Nodes,
+        weights: &'a Tensor,
+    ) -> Dispatch<'a> {
         let channels = args.channels();
-        let mut dispatch = Dispatch::new(Variant::new(kernel))
+        let mut dispatch = Dispatch::new(variant)
             .with(Flag::Quads, channels.is_multiple_of(4))
             .param("heads", args.heads)
             .param("channels", channels)
@@ -139,10 +153,10 @@ impl WgpuBackend {
         if let Some(edge) = args.edge {
             dispatch = dispatch.with(Flag::Edges, true).tensor("e", edge.attr);
         }
-        if let Some(mask) = &args.dropout {
-            dispatch = dispatch.with(Flag::Dropout, true).keep(mask);
+        match &args.dropout {
+            Some(mask) => dispatch.keep(mask),
+            None => dispatch.param("threshold", 0).float("scale", 1.0),
         }
-        dispatch
     }
 
     /// Runs a forward kernel, heavy rows in segments.
@@ -164,7 +178,7 @@ impl WgpuBackend {
                 .param("tasks", heavy.num_segments)
                 .tensor("logsumexp", &partial_lse)
                 .tensor("out", &partials);
-            self.run(segments.threads(heavy.num_segments * args.task_threads()))?;
+            self.run(segments.threads(heavy.num_segments * args.row_threads()))?;
             let merge = Dispatch::new(Variant::new(Kernel::AttentionMerge))
                 .param("tasks", heavy.num_rows)
                 .param("features", h.cols())
@@ -183,7 +197,7 @@ impl WgpuBackend {
             .param("tasks", graph.num_light)
             .tensor("logsumexp", logsumexp)
             .tensor("out", h);
-        self.run(rows.threads(graph.num_light * args.task_threads()))
+        self.run(rows.threads(graph.num_light * args.row_threads()))
     }
 
     /// Runs a kernel of `task_threads` threads a task whose results, by their names in the shader, are sums over the

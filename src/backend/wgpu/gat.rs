@@ -2,7 +2,7 @@ use super::{
     WgpuBackend,
     attention::{Attention, Nodes},
     graph::Cut,
-    variants::Kernel,
+    variants::{Kernel, Variant},
 };
 use crate::backend::{
     BackendError, Direction, Tensor,
@@ -16,7 +16,7 @@ impl GatKernels for WgpuBackend {
         let weights = self.attention_weights(&attention, None)?;
         let nodes = Nodes::of_scores(args.destination);
         let launch = self
-            .attention_launch(Kernel::GatForward, &attention, &graph, &nodes, &weights)
+            .attention_pass(Kernel::GatForward, &attention, &graph, &nodes, &weights)
             .param("source_stride", args.source.stride())
             .tensor("source", args.source);
         self.attention_forward(&attention, &graph, launch, h, logsumexp)
@@ -30,9 +30,15 @@ impl GatKernels for WgpuBackend {
         let by_destination = self.attention_rows(forward.graph, Direction::Forward, forward.plan)?;
         let by_source = self.attention_rows(forward.graph, Direction::Transposed, args.plan_by_source)?;
         let by_range = self.attention_graph(forward.graph, Cut::Ranges(forward.plan.range))?;
-        let launch = |kernel, graph| {
-            self.attention_launch(kernel, &attention, graph, &nodes, &weights)
+        let pass = |kernel, graph| {
+            self.attention_pass(kernel, &attention, graph, &nodes, &weights)
                 .param("source_stride", forward.source.stride())
+                .tensor("source", forward.source)
+        };
+        let of_edges = |kernel| {
+            self.attention_launch(Variant::new(kernel), &attention, &by_range, &nodes, &weights)
+                .param("source_stride", forward.source.stride())
+                .param("blocks", 1)
                 .tensor("source", forward.source)
         };
         // Sums of one number a head need no blocks of channels.
@@ -41,24 +47,23 @@ impl GatKernels for WgpuBackend {
         self.attention_sums(
             &by_destination,
             head_threads,
-            launch(Kernel::GatByDestination, &by_destination)
+            pass(Kernel::GatByDestination, &by_destination)
                 .param("blocks", 1)
                 .param("out_stride", args.grad_destination.stride()),
             &[("out", args.grad_destination)],
         )?;
         self.attention_sums(
             &by_source,
-            attention.task_threads(),
-            launch(Kernel::GatBySource, &by_source),
+            attention.row_threads(),
+            pass(Kernel::GatBySource, &by_source),
             &[("out", args.grad_z), ("grad_source", args.grad_source)],
         )?;
         if let (Some(grad), Some(edge)) = (args.grad_weight, &forward.edge) {
             let threads = head_threads * edge.attr.cols().div_ceil(4);
-            let launch = launch(Kernel::GatByWeight, &by_range).param("blocks", 1);
-            self.attention_edges(grad.rows(), threads, launch, grad)?;
+            self.attention_edges(grad.rows(), threads, of_edges(Kernel::GatByWeight), grad)?;
         }
         if let Some(grad) = args.grad_attr {
-            self.attention_edges(grad.rows(), lanes, launch(Kernel::GatEdgeGrad, &by_range), grad)?;
+            self.attention_edges(grad.rows(), lanes, of_edges(Kernel::GatEdgeGrad), grad)?;
         }
         Ok(())
     }

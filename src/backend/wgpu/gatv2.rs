@@ -2,7 +2,7 @@ use super::{
     WgpuBackend,
     attention::{Attention, Nodes},
     graph::Cut,
-    variants::Kernel,
+    variants::{Kernel, Variant},
 };
 use crate::backend::{
     BackendError, Direction, Tensor,
@@ -16,7 +16,7 @@ impl Gatv2Kernels for WgpuBackend {
         let weights = self.attention_weights(&attention, Some(args.att))?;
         let nodes = Nodes::of_scores(args.r);
         let launch = self
-            .attention_launch(Kernel::Gatv2Forward, &attention, &graph, &nodes, &weights)
+            .attention_pass(Kernel::Gatv2Forward, &attention, &graph, &nodes, &weights)
             .param("att_words", args.att.cols());
         self.attention_forward(&attention, &graph, launch, h, logsumexp)
     }
@@ -29,23 +29,28 @@ impl Gatv2Kernels for WgpuBackend {
         let by_destination = self.attention_rows(forward.graph, Direction::Forward, forward.plan)?;
         let by_source = self.attention_rows(forward.graph, Direction::Transposed, args.plan_by_source)?;
         let by_range = self.attention_graph(forward.graph, Cut::Ranges(forward.plan.range))?;
-        let launch = |kernel, graph| {
-            self.attention_launch(kernel, &attention, graph, &nodes, &weights).param("att_words", forward.att.cols())
+        let pass = |kernel, graph| {
+            self.attention_pass(kernel, &attention, graph, &nodes, &weights).param("att_words", forward.att.cols())
         };
-        let (threads, lanes) = (attention.task_threads(), forward.plan.lanes as usize);
+        let of_edges = |kernel| {
+            self.attention_launch(Variant::new(kernel), &attention, &by_range, &nodes, &weights)
+                .param("att_words", forward.att.cols())
+        };
+        let (threads, lanes) = (attention.row_threads(), forward.plan.lanes as usize);
         self.attention_sums(
             &by_destination,
             threads,
-            launch(Kernel::Gatv2ByDestination, &by_destination),
+            pass(Kernel::Gatv2ByDestination, &by_destination),
             &[("out", args.grad_r), ("grad_att", args.grad_att)],
         )?;
-        self.attention_sums(&by_source, threads, launch(Kernel::Gatv2BySource, &by_source), &[("out", args.grad_l)])?;
+        self.attention_sums(&by_source, threads, pass(Kernel::Gatv2BySource, &by_source), &[("out", args.grad_l)])?;
         if let (Some(grad), Some(edge)) = (args.grad_weight, &forward.edge) {
-            let threads = threads * edge.attr.cols().div_ceil(4);
-            self.attention_edges(grad.rows(), threads, launch(Kernel::Gatv2ByWeight, &by_range), grad)?;
+            let blocks = forward.plan.blocks(attention.channels());
+            let threads = forward.heads * blocks * lanes * edge.attr.cols().div_ceil(4);
+            self.attention_edges(grad.rows(), threads, of_edges(Kernel::Gatv2ByWeight).param("blocks", blocks), grad)?;
         }
         if let Some(grad) = args.grad_attr {
-            self.attention_edges(grad.rows(), lanes, launch(Kernel::Gatv2EdgeGrad, &by_range), grad)?;
+            self.attention_edges(grad.rows(), lanes, of_edges(Kernel::Gatv2EdgeGrad).param("blocks", 1), grad)?;
         }
         Ok(())
     }

@@ -196,6 +196,10 @@ impl ResidentGraph {
         };
         let columns_at = words.len();
         words.extend(graph.columns(direction));
+        if words.len() == columns_at {
+            // Kernels read an edge ahead of asking whether there is one.
+            words.push(0);
+        }
         let others_at = words.len();
         match (cut, direction) {
             (Cut::Ranges(_), _) => words.extend(host.rows()),

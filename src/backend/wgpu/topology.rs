@@ -54,6 +54,10 @@ impl Topology {
         let mut words = tasks;
         words.append(&mut segments);
         let edges_at = words.len();
+        if graph.columns(key.direction).is_empty() {
+            // Kernels read an edge ahead of asking whether there is one.
+            words.push(0);
+        }
         let host = graph.host();
         for (k, &column) in graph.columns(key.direction).iter().enumerate() {
             let position = match key.direction {

@@ -35,9 +35,8 @@ impl Shape<'_> {
     }
 
     fn dispatch<'d>(&self, kernel: Kernel) -> Dispatch<'d> {
-        let variant = Variant::new(kernel);
-        let variant = if kernel == Kernel::TransformerMerge { variant } else { variant.constant(self.plan.registers) };
-        Dispatch::new(variant)
+        let over_edges = !matches!(kernel, Kernel::TransformerMerge | Kernel::TransformerPack);
+        Dispatch::new(Variant::new(kernel).constant(if over_edges { self.plan.registers } else { 0 }))
             .with(Flag::Scalar, self.plan.chunk == 1)
             .param("heads", self.input.heads)
             .param("chunks", self.chunks(self.input.width()))
@@ -99,8 +98,7 @@ impl TransformerKernels for WgpuBackend {
             let segments = topology.num_segments;
             let partials = Tensor::uninit_on(args.out, segments, args.out.cols(), "sums of edge segments")?;
             let stats = Tensor::uninit_on(args.out, segments * input.heads * 2, 1, "softmax of edge segments")?;
-            let dispatch = launch(Tasks::Segments).with(Flag::Segmented, true).tensor("out", &partials);
-            self.run(dispatch.tensor("partial_stats", &stats))?;
+            self.run(launch(Tasks::Segments).tensor("out", &partials).tensor("logsumexp", &stats))?;
             let merge = shape
                 .dispatch(Kernel::TransformerMerge)
                 .param("tasks", heavy.num_rows)

@@ -191,7 +191,7 @@ const REDUCE_BACKWARD: &[Flag] = &[
 ];
 
 const TRANSFORMER: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Subgroups];
-const ATTENTION: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Dropout, Flag::Subgroups];
+const ATTENTION: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Subgroups];
 
 const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, flags: &'static [Flag]) -> Spec {
     Spec { kernel, file, part, flags, one_of: &[], constant: None }
@@ -199,7 +199,13 @@ const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, fl
 
 /// Attention, whose threads hold one chunk of a head or several.
 const fn attention(kernel: Kernel, part: &'static str, flags: &'static [Flag]) -> Spec {
-    Spec { constant: Some(("REGISTERS", &[1, 4])), ..spec(kernel, "transformer", Some(part), flags) }
+    Spec { constant: Some(("REGISTERS", &[1, 2, 4])), ..spec(kernel, "transformer", Some(part), flags) }
+}
+
+/// Passes of GAT and GATv2 over rows. Dropout is a matter of parameters there: a threshold of 0 keeps all edges.
+const fn pass(kernel: Kernel, file: &'static str, part: &'static str) -> Spec {
+    let one_of = &[Flag::Dropout];
+    Spec { constant: Some(("REGISTERS", &[1, 2])), one_of, ..spec(kernel, file, Some(part), ATTENTION) }
 }
 
 const KERNELS: &[Spec] = &[
@@ -209,7 +215,7 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::Adam, "optim", Some("ADAM"), &[Flag::Decoupled, Flag::Scaled]),
     spec(Kernel::Argmax, "rows", Some("ARGMAX"), &[]),
     spec(Kernel::AttentionMerge, "attention", Some("MERGE"), &[]),
-    spec(Kernel::AttentionNodes, "attention", Some("NODES"), &[Flag::Subgroups]),
+    spec(Kernel::AttentionNodes, "attention", Some("NODES"), &[Flag::Quads, Flag::Subgroups]),
     spec(Kernel::AttentionWeights, "attention", Some("WEIGHTS"), &[Flag::Edges, Flag::Dropout]),
     spec(Kernel::BinaryCrossEntropy, "loss", Some("BINARY_CROSS_ENTROPY"), &[]),
     spec(Kernel::BlockCopy, "blocks", Some("COPY"), &[]),
@@ -228,20 +234,20 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[Flag::Subgroups]),
     spec(Kernel::Fill, "elementwise", Some("FILL"), &[]),
     spec(Kernel::FindOverflow, "optim", Some("OVERFLOW"), &[]),
-    spec(Kernel::GatByDestination, "gat", Some("BY_DESTINATION"), ATTENTION),
-    spec(Kernel::GatBySource, "gat", Some("BY_SOURCE"), ATTENTION),
+    pass(Kernel::GatByDestination, "gat", "BY_DESTINATION"),
+    pass(Kernel::GatBySource, "gat", "BY_SOURCE"),
     spec(Kernel::GatByWeight, "gat", Some("BY_WEIGHT"), ATTENTION),
     spec(Kernel::GatEdgeGrad, "gat", Some("EDGE_GRAD"), ATTENTION),
-    spec(Kernel::GatForward, "gat", Some("FORWARD"), ATTENTION.split_at(3).0),
+    pass(Kernel::GatForward, "gat", "FORWARD"),
     spec(Kernel::Gate, "gate", Some("FORWARD"), &[Flag::Subgroups]),
     spec(Kernel::GateGrad, "gate", Some("BACKWARD"), &[Flag::Subgroups]),
     spec(Kernel::GateWeight, "gate", Some("WEIGHT"), &[]),
     spec(Kernel::Gather, "gather", Some("GATHER"), &[Flag::Scalar]),
-    spec(Kernel::Gatv2ByDestination, "gatv2", Some("BY_DESTINATION"), ATTENTION),
-    spec(Kernel::Gatv2BySource, "gatv2", Some("BY_SOURCE"), ATTENTION),
+    pass(Kernel::Gatv2ByDestination, "gatv2", "BY_DESTINATION"),
+    pass(Kernel::Gatv2BySource, "gatv2", "BY_SOURCE"),
     spec(Kernel::Gatv2ByWeight, "gatv2", Some("BY_WEIGHT"), ATTENTION),
     spec(Kernel::Gatv2EdgeGrad, "gatv2", Some("EDGE_GRAD"), ATTENTION),
-    spec(Kernel::Gatv2Forward, "gatv2", Some("FORWARD"), ATTENTION),
+    pass(Kernel::Gatv2Forward, "gatv2", "FORWARD"),
     Spec {
         constant: Some(("COLUMNS_PER_THREAD", &[1, 4])),
         ..spec(
@@ -277,13 +283,9 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::SpmmNeighbour, "spmm", Some("NEIGHBOUR_PARALLEL"), SPMM_NEIGHBOUR),
     Spec { one_of: &[Flag::Subgroups], ..spec(Kernel::SubgroupProbe, "subgroups", None, &[]) },
     attention(Kernel::TransformerEdge, "EDGE", TRANSFORMER),
-    attention(
-        Kernel::TransformerForward,
-        "FORWARD",
-        &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Segmented, Flag::Subgroups],
-    ),
+    attention(Kernel::TransformerForward, "FORWARD", TRANSFORMER),
     spec(Kernel::TransformerMerge, "transformer", Some("MERGE"), &[Flag::Scalar]),
-    attention(Kernel::TransformerPack, "PACK", &[Flag::Scalar, Flag::Dropout, Flag::Subgroups]),
+    spec(Kernel::TransformerPack, "transformer", Some("PACK"), &[Flag::Scalar, Flag::Dropout, Flag::Subgroups]),
     attention(Kernel::TransformerQuery, "QUERY", TRANSFORMER),
     attention(Kernel::TransformerSource, "SOURCE", TRANSFORMER),
     spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
@@ -445,7 +447,8 @@ impl Variant {
         let of_edges = [Kernel::GatByWeight, Kernel::GatEdgeGrad, Kernel::Gatv2ByWeight, Kernel::Gatv2EdgeGrad];
         let edges_missing = of_edges.contains(&self.kernel) && !self.has(Flag::Edges);
         let half_column = self.has(Flag::Half) && self.has(Flag::Scalar);
-        let incomplete = of_no_attributes || edges_missing || scaled_apart;
+        let two_numbers = self.spec().file == "transformer" && self.has(Flag::Scalar) && self.constant == 2;
+        let incomplete = of_no_attributes || two_numbers || edges_missing || scaled_apart;
         !(incomplete || half_column || positions_unused || biased_sum || both_transposed || two_sums)
             && (self.spec().file != "reduce" || self.reduces())
     }
