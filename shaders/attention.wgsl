@@ -1,5 +1,5 @@
-// Shared by the kernels of attention (gatv2.wgsl, gat.wgsl): what they read, those over rows as in passes.wgsl and those
-// over ranges of edges as in ranges.wgsl; and what stands before and after them:
+// Shared by the kernels of attention (gatv2.wgsl, gat.wgsl), which go over rows (passes.wgsl) or ranges of edges
+// (ranges.wgsl): what they read, and what stands before and after them:
 //
 // WEIGHTS: the key of dropout, `att` and the weight of edges, as one array of words.
 // NODES: what gradients need of a destination, as one row: r, g, and for each head logsumexp, in units of log 2, and

@@ -14,7 +14,8 @@
 //   source [num_src, source_stride];  nodes [num_dst, nodes_stride]: destination, and for gradients g, logsumexp, delta
 //   weights [words]: the key of dropout, w [heads, e_stride];  e [edges, e_stride];  logsumexp [num_dst, lse_stride]
 //
-// passes.wgsl says what threads share a row, scores.wgsl how they go over its edges; BY_WEIGHT and EDGE_GRAD see ranges.wgsl.
+// passes.wgsl says what threads share a row, scores.wgsl how they go over its edges; BY_WEIGHT and EDGE_GRAD go over
+// ranges of edges (ranges.wgsl).
 // Scores need no sum over lanes: each of them computes those of its share of the edges.
 // Bytes an edge: FORWARD and BY_DESTINATION 4 + 4 F + 4 H, BY_SOURCE 8 + 4 F + 12 H, + 4 D; F features, H heads, D
 // attributes.
@@ -143,7 +144,8 @@ fn main(
             let i = graph[p.others_at + first + b];
             let scalars = scalars_of(i, head);
             let u = sum_of(i, graph[p.columns_at + first + b], first + b, head);
-            let t = slope_of(u) * exp2(LOG2_E * slope_of(u) * u - scalars.x) * (kept(first + b, head) * products[b] - scalars.y);
+            let attention = exp2(LOG2_E * slope_of(u) * u - scalars.x);
+            let t = slope_of(u) * attention * (kept(first + b, head) * products[b] - scalars.y);
             for (var d = 0u; d < min(4u, p.attributes - first_column); d++) {
                 sum[d] += e[(first + b) * p.e_stride + first_column + d] * t;
             }

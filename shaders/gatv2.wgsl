@@ -15,7 +15,8 @@
 //   nodes [num_dst, nodes_stride]: r, and for gradients g, logsumexp and delta
 //   weights [words]: the key of dropout, att, W;  e [edges, e_stride];  logsumexp [num_dst, lse_stride]
 //
-// passes.wgsl says what threads share a row, scores.wgsl how they go over its edges; BY_WEIGHT and EDGE_GRAD see ranges.wgsl.
+// passes.wgsl says what threads share a row, scores.wgsl how they go over its edges; BY_WEIGHT and EDGE_GRAD go over
+// ranges of edges (ranges.wgsl).
 // Bytes an edge: FORWARD and BY_DESTINATION 4 + 4 F, BY_SOURCE 8 + 8 F, + 4 D; F features, D attributes.
 
 #include attention

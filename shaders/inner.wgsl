@@ -1,5 +1,5 @@
-// The product of two chunks added to a sum, channel after channel: what gradients subtract from <g, v>, and that product
-// itself, are computed in the same way and cancel to the bit where a row has one edge.
+// The product of two chunks added to a sum. What gradients subtract from <g, v>, and that product itself, are computed
+// in this one way, and cancel to the bit where a row has one edge.
 
 #ifdef SCALAR
 fn add_inner(sum: f32, a: Chunk, b: Chunk) -> f32 { return fma(a, b, sum); }

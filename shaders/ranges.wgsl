@@ -1,5 +1,5 @@
-// Gradients of edges of gatv2.wgsl and gat.wgsl, whose tasks are ranges of edges or edges, not rows: sums over lanes and
-// dropout, and a workgroup that stays together.
+// Gradients of edges of gatv2.wgsl and gat.wgsl, whose tasks are ranges of edges or single edges, not rows: sums over
+// lanes, dropout, and a workgroup that stays together.
 
 #param tasks: u32
 #param heads: u32

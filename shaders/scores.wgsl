@@ -14,8 +14,8 @@
 // Without SUBGROUPS sums run through workgroup memory (lanes.wgsl), in the same tree and thus with the same bits, and
 // the workgroup stays together.
 //
-// Sources: shares of sums after the transposing reductions of "Faster Parallel Reductions on Kepler" (Luitjens, NVIDIA, 2014);
-// "Online normalizer calculation for softmax" (Milakov, Gimelshein, 2018), one rescaling for four edges.
+// Sources: sums by exchange after "Faster Parallel Reductions on Kepler" (Luitjens, NVIDIA, 2014); "Online normalizer
+// calculation for softmax" (Milakov, Gimelshein, 2018), with one rescaling for four edges.
 
 // Below every score, and finite: the difference of two is not NaN.
 const LOWEST: f32 = -3.0e38;
@@ -210,7 +210,7 @@ fn total_of(numbers: vec4<f32>) -> f32 {
 }
 
 #ifdef FORWARD
-// The softmax of the scores so far, in units of log 2: the largest, and the sums of exp2(score - largest), which make up
+// The softmax of the scores so far, in units of log 2: the largest, and the sums of exp2(score - largest) that make up
 // the total, of the lane's share in the first place or one for each of four edges; of the last four edges what their
 // values are weighed with, and what earlier sums are multiplied by before.
 struct Softmax {

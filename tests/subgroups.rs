@@ -168,9 +168,11 @@ fn gat_and_gatv2_keep_their_bits_wgpu() {
     for (name, graph) in graphs() {
         let graph = Arc::new(graph);
         for family in [Family::Gat, Family::Gatv2] {
-            for (heads, channels, attributes) in [(1, 1, 0), (3, 7, 5), (2, 32, 4), (1, 33, 0)] {
+            for (heads, channels, attributes, layout) in
+                [(1, 1, 0, None), (3, 7, 5, None), (2, 32, 4, None), (1, 33, 0, None), (1, 70, 3, Some([8, 2]))]
+            {
                 let segment = Some(40);
-                let case = Case { segment, dropout: 0.3, ..Case::new(family, heads, channels, attributes) };
+                let case = Case { segment, layout, dropout: 0.3, ..Case::new(family, heads, channels, attributes) };
                 compare(&format!("{name}, {case:?}"), |device| case.run(device, &graph));
             }
         }
@@ -181,7 +183,15 @@ fn gat_and_gatv2_keep_their_bits_wgpu() {
 fn transformers_keep_their_bits_wgpu() {
     for (name, graph) in graphs() {
         let graph = Arc::new(graph);
-        for (heads, channels, attributes) in [(1, 1, 0), (3, 7, 2), (2, 28, 4), (1, 33, 0)] {
+        // Where several chunks a lane are given, a head lies within lavapipe's subgroups of 8.
+        for (heads, channels, attributes, layout) in [
+            (1, 1, 0, None),
+            (3, 7, 2, None),
+            (2, 28, 4, None),
+            (1, 33, 0, None),
+            (2, 60, 4, Some([8, 2])),
+            (1, 100, 0, Some([8, 4])),
+        ] {
             for segment in [40, 1 << 20] {
                 compare(&format!("{name}, {heads} heads of {channels}, {attributes} attributes"), |device| {
                     let state = StepState::new(device, 11).unwrap();
@@ -200,7 +210,9 @@ fn transformers_keep_their_bits_wgpu() {
                     let edges = (attributes > 0).then(|| (&vars[3], &vars[4]));
                     let input = AttentionInput { heads, edges, dropout: 0.3 };
                     let plan = move |offsets: &[u32], heads: usize, channels: usize, attributes: usize, caps: &_| {
-                        TransformerPlan { segment, ..TransformerPlan::new(offsets, heads, channels, attributes, caps) }
+                        let plan = TransformerPlan::new(offsets, heads, channels, attributes, caps);
+                        let [lanes, registers] = layout.unwrap_or([plan.lanes, plan.registers]);
+                        TransformerPlan { segment, lanes, registers, ..plan }
                     };
                     let [q, k, v] = [&vars[0], &vars[1], &vars[2]];
                     let out = ops::transformer_with_plan(&tape, &graph, q, k, v, input, &plan).unwrap();

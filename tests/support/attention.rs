@@ -19,7 +19,8 @@ pub(crate) enum Family {
     Gatv2,
 }
 
-/// A case: shapes, what scores are scaled by, the length of segments, attention dropout.
+/// A case: shapes, what scores are scaled by, the length of segments, lanes of a head and quads of each, attention
+/// dropout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) family: Family,
@@ -28,12 +29,13 @@ pub(crate) struct Case {
     pub(crate) attributes: usize,
     pub(crate) scale: f32,
     pub(crate) segment: Option<u32>,
+    pub(crate) layout: Option<[u32; 2]>,
     pub(crate) dropout: f32,
 }
 
 impl Case {
     pub(crate) fn new(family: Family, heads: usize, channels: usize, attributes: usize) -> Self {
-        Self { family, heads, channels, attributes, scale: 1.0, segment: None, dropout: 0.0 }
+        Self { family, heads, channels, attributes, scale: 1.0, segment: None, layout: None, dropout: 0.0 }
     }
 
     /// The inputs that are not of edges: z and the scores of sources and destinations, or l, r and att.
@@ -77,7 +79,8 @@ impl Case {
         let plans = [Direction::Forward, Direction::Transposed].map(|direction| {
             let offsets = graph.offsets(direction);
             let plan = AttentionPlan::new(offsets, self.heads, self.channels, device.capabilities());
-            AttentionPlan { segment: self.segment.unwrap_or(plan.segment), ..plan }
+            let [lanes, registers] = self.layout.unwrap_or([plan.lanes, plan.registers]);
+            AttentionPlan { segment: self.segment.unwrap_or(plan.segment), lanes, registers, ..plan }
         });
         let out = match self.family {
             Family::Gat => {
@@ -190,6 +193,13 @@ pub(crate) fn agrees_where_heads_are_wide_or_many(family: Family) {
         let graph = Arc::new(Graph::from_edges(&edges));
         for (heads, channels, attributes) in [(1, 999, 0), (2, 1000, 0), (1, 999, 3), (16, 61, 0), (13, 17, 2)] {
             Case::new(family, heads, channels, attributes).compare(name, &graph);
+        }
+        // Few lanes, as of small subgroups: several quads a lane, and several blocks of a head.
+        for layout in [[8, 1], [8, 2], [4, 2]] {
+            for (heads, channels, attributes) in [(2, 64, 0), (1, 70, 3)] {
+                let case = Case { layout: Some(layout), ..Case::new(family, heads, channels, attributes) };
+                case.compare(name, &graph);
+            }
         }
     }
 }
