@@ -131,8 +131,7 @@ fn reduce_wgpu() {
                 let segment = [37, 1 << 20, 5][(case + set) % 3];
                 let widest = Ingredients::of(statistics).coefficient_cols(features).max(statistics.len() * features);
                 let expected = run(&Device::cpu(), &graph, &x, statistics, segment);
-                for (device_name, device) in
-                    [("whole", device("wgpu")), ("small bindings", support::small_bindings())]
+                for (device_name, device) in [("whole", device("wgpu")), ("small bindings", support::small_bindings())]
                 {
                     // 64 rows of everything that a destination has must fit the small binding, and so must all segments.
                     if device_name != "whole" && (widest > 500 || segment == 5) {
@@ -170,8 +169,8 @@ fn random_cases_wgpu() {
         let statistics = SETS[draw.below(SETS.len() as u32) as usize];
         let what = format!("seed {seed}: {features} features, {statistics:?}, segments of {segment}");
         let x = coarse(graph.num_src() as usize, features, seed);
-        let [expected, got, again] = [Device::cpu(), device("wgpu"), device("wgpu")]
-            .map(|device| run(&device, &graph, &x, statistics, segment));
+        let [expected, got, again] =
+            [Device::cpu(), device("wgpu"), device("wgpu")].map(|device| run(&device, &graph, &x, statistics, segment));
         assert_eq!(got.arguments, expected.arguments, "{what}");
         let results = [(&got.out, &expected.out), (&got.grad_x, &expected.grad_x)];
         for (got, expected) in results.into_iter().chain(got.slope.as_ref().zip(expected.slope.as_ref())) {

@@ -209,8 +209,8 @@ fn transformers_keep_their_bits_wgpu() {
                     }
                     let edges = (attributes > 0).then(|| (&vars[3], &vars[4]));
                     let input = AttentionInput { heads, edges, dropout: 0.3 };
-                    let plan = move |offsets: &[u32], heads: usize, channels: usize, attributes: usize, caps: &_| {
-                        let plan = TransformerPlan::new(offsets, heads, channels, attributes, caps);
+                    let plan = move |offsets: &[u32], channels: usize, attributes: usize, caps: &_| {
+                        let plan = TransformerPlan::new(offsets, channels, attributes, caps);
                         let [lanes, registers] = layout.unwrap_or([plan.lanes, plan.registers]);
                         TransformerPlan { segment, lanes, registers, ..plan }
                     };

@@ -78,8 +78,8 @@ impl Case {
         let edges = (self.attributes > 0).then(|| (&vars[3], &vars[4]));
         let input = AttentionInput { heads: self.heads, edges, dropout: self.dropout };
         let segment = self.segment;
-        let plan = move |offsets: &[u32], heads: usize, channels: usize, attributes: usize, caps: &Capabilities| {
-            let plan = TransformerPlan::new(offsets, heads, channels, attributes, caps);
+        let plan = move |offsets: &[u32], channels: usize, attributes: usize, caps: &Capabilities| {
+            let plan = TransformerPlan::new(offsets, channels, attributes, caps);
             TransformerPlan { segment: segment.unwrap_or(plan.segment), ..plan }
         };
         let out = ops::transformer_with_plan(&tape, &graph, &vars[0], &vars[1], &vars[2], input, &plan).unwrap();

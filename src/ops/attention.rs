@@ -40,7 +40,7 @@ pub struct EdgeAttention<'a> {
 pub(super) fn plans(graph: &DeviceGraph, features: usize, heads: usize) -> [AttentionPlan; 2] {
     let caps = graph.device().capabilities();
     [Direction::Forward, Direction::Transposed]
-        .map(|direction| AttentionPlan::new(graph.offsets(direction), heads, features / heads.max(1), caps))
+        .map(|direction| AttentionPlan::new(graph.offsets(direction), features / heads.max(1), caps))
 }
 
 /// What kernels take besides nodes, kept for the gradient.

@@ -40,7 +40,7 @@ pub fn transformer(
     transformer_with_plan(tape, graph, q, k, v, input, &TransformerPlan::new)
 }
 
-/// [`transformer`] with plans of the caller's: `plan(offsets, heads, channels, attributes, capabilities)` is asked for
+/// [`transformer`] with plans of the caller's: `plan(offsets, channels, attributes, capabilities)` is asked for
 /// either direction.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub fn transformer_with_plan<P>(
     plan: &P,
 ) -> Result<Var, OpError>
 where
-    P: Fn(&[u32], usize, usize, usize, &Capabilities) -> TransformerPlan + Clone + Send + 'static,
+    P: Fn(&[u32], usize, usize, &Capabilities) -> TransformerPlan + Clone + Send + 'static,
 {
     const OP: &str = "transformer";
     let (heads, columns) = (input.heads, q.shape()[1]);
@@ -83,7 +83,7 @@ where
     let out = extended_q.like("attention's sums")?;
     let logsumexp = Tensor::uninit(device, graph.num_dst(), heads, "attention's log-sum-exp")?;
     let planned = move |direction: Direction, plan: &P, kept: &Kept| {
-        plan(kept.graph.offsets(direction), heads, channels, attributes, kept.q.device().capabilities())
+        plan(kept.graph.offsets(direction), channels, attributes, kept.q.device().capabilities())
     };
     device.transformer(&TransformerForward {
         input: kept.attention(

@@ -1,6 +1,9 @@
 use std::fmt;
 
-use super::{Capabilities, SpmmPlan};
+use super::{
+    Capabilities, SpmmPlan,
+    spmm::{MAX_LANES, SEGMENT},
+};
 
 /// The layout of a [`crate::backend::kernels::Reduce`]: lanes across the features, edges in sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +20,8 @@ impl ReducePlan {
     /// Plans a reduction of `features` columns over rows of `offsets` to `outputs` numbers each.
     pub fn new(offsets: &[u32], features: usize, outputs: usize, caps: &Capabilities) -> Self {
         let chunk = Self::chunk(features, outputs);
-        let lanes = (features as u32).div_ceil(chunk).next_power_of_two().min(caps.workgroup_size.min(64));
-        Self { chunk, lanes, segment: SpmmPlan::segment_bound(offsets, lanes, caps) }
+        let lanes = (features as u32).div_ceil(chunk).next_power_of_two().min(caps.workgroup_size.min(MAX_LANES));
+        Self { chunk, lanes, segment: SpmmPlan::segment_bound(offsets, SEGMENT) }
     }
 
     /// Whether the gradient of a minimum or maximum alone is handed out by destination, by additions of integers to some
@@ -63,7 +66,7 @@ mod tests {
         assert_eq!(lanes(7, 1), (4, 2));
         assert_eq!(lanes(7, 2), (1, 8));
         assert_eq!(lanes(1, 1), (1, 1));
-        assert_eq!(lanes(1000, 3), (4, 64));
+        assert_eq!(lanes(1000, 3), (4, 32));
         assert!(ReducePlan::new(&[0], 0, 1, &caps).lanes.is_power_of_two());
     }
 }

@@ -2,6 +2,12 @@ use std::fmt;
 
 use super::Capabilities;
 
+/// Lanes of a row: what is wider is done panel by panel, so that more rows beside each other share a workgroup, and the
+/// cache holds more of the rows that they gather.
+pub(super) const MAX_LANES: u32 = 32;
+/// Edges of a segment: of bounds from 64 to 512, the fastest or next to it on graphs with hubs (measured on an H200).
+pub(super) const SEGMENT: u32 = 256;
+
 /// How threads are laid over the work of a neighbour sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mapping {
@@ -29,16 +35,16 @@ impl SpmmPlan {
     pub fn new(offsets: &[u32], features: usize, caps: &Capabilities) -> Self {
         let (_, mean_degree) = edges_and_mean(offsets);
         let quads = features.div_ceil(4) as u32;
-        let max_lanes = caps.workgroup_size.min(64);
+        let max_lanes = caps.workgroup_size.min(MAX_LANES);
         let (mapping, lanes, reason) = if quads <= 2 && mean_degree >= 4 {
-            let lanes = mean_degree.next_power_of_two().clamp(2, max_lanes.min(32));
+            let lanes = mean_degree.next_power_of_two().clamp(2, max_lanes);
             (Mapping::NeighbourParallel, lanes, "features fill at most two lanes, rows have several edges")
         } else if quads <= 2 {
             (Mapping::FeatureParallel, quads.next_power_of_two(), "narrow features, but rows too short to share out")
         } else {
             (Mapping::FeatureParallel, quads.next_power_of_two().min(max_lanes), "features fill the lanes")
         };
-        Self { mapping, lanes, segment: Self::segment_bound(offsets, lanes, caps), reason }
+        Self { mapping, lanes, segment: Self::segment_bound(offsets, SEGMENT), reason }
     }
 
     /// The same with a given mapping, for comparison.
@@ -48,18 +54,21 @@ impl SpmmPlan {
             return planned;
         }
         let lanes = match mapping {
-            Mapping::FeatureParallel => (features.div_ceil(4) as u32).next_power_of_two().min(64),
+            Mapping::FeatureParallel => (features.div_ceil(4) as u32).next_power_of_two().min(MAX_LANES),
             Mapping::NeighbourParallel => 8,
         };
         Self { mapping, lanes, reason: "the mapping was given", ..planned }
     }
 
-    /// A row may take as long as the whole launch takes in a perfect split, but no longer, and never less than 256 edges or twice the mean: a regular
-    /// graph, whose rows are all alike, is never cut.
-    pub(super) fn segment_bound(offsets: &[u32], lanes: u32, caps: &Capabilities) -> u32 {
-        let (edges, mean_degree) = edges_and_mean(offsets);
-        let rows_in_flight = (caps.concurrent_workgroups * caps.workgroup_size / lanes.max(1)).max(1) as usize;
-        (edges.div_ceil(rows_in_flight)).clamp(256, 1 << 20).max(2 * mean_degree as usize) as u32
+    /// The most edges of a row that is not cut, `usual` unless rows are so long that segments would outnumber twice the
+    /// nodes. A regular graph, whose rows are all alike, is never cut.
+    ///
+    /// Rows beside each other share a block of threads, which is done when its longest row is: that, more than the tail
+    /// of the launch, is what long rows cost.
+    pub(super) fn segment_bound(offsets: &[u32], usual: u32) -> u32 {
+        let (_, mean_degree) = edges_and_mean(offsets);
+        let longest = offsets.windows(2).map(|edges| edges[1] - edges[0]).max().unwrap_or(0);
+        if longest <= mean_degree.saturating_mul(2) { usual.max(longest) } else { usual.max(mean_degree / 2) }
     }
 }
 

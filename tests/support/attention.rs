@@ -78,7 +78,7 @@ impl Case {
         let options = AttentionOptions { heads: self.heads, negative_slope: 0.2, dropout: self.dropout };
         let plans = [Direction::Forward, Direction::Transposed].map(|direction| {
             let offsets = graph.offsets(direction);
-            let plan = AttentionPlan::new(offsets, self.heads, self.channels, device.capabilities());
+            let plan = AttentionPlan::new(offsets, self.channels, device.capabilities());
             let [lanes, registers] = self.layout.unwrap_or([plan.lanes, plan.registers]);
             AttentionPlan { segment: self.segment.unwrap_or(plan.segment), lanes, registers, ..plan }
         });
