@@ -36,18 +36,22 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 export CARGO_MANIFEST_DIR=$PWD
 if [[ -d goldens ]]; then export HOPWISE_GOLDENS=$PWD/goldens; fi
 if [[ -d data ]]; then export HOPWISE_DATA=$PWD/data; fi
-failed=0
+log=$(mktemp -d)
+export log
+# Each in a process of its own, like cargo-nextest: what one does to a device is no concern of the others.
+run_test() {
+    local status=ok out=$log/$1-$2
+    timeout "${HOPWISE_TEST_SECONDS:-120}" "tests/$1" --exact "$2" --nocapture >"$out" 2>&1 || status="FAILED ($?)"
+    printf '%-9s %s::%s\n' "$status" "$1" "$2"
+    grep -h '^golden vectors' "$out"
+    if [[ $status != ok ]]; then cat "$out" && touch "$log/failed"; fi
+}
+export -f run_test
 ./hopwise devices
-for test in golden kernels reduce gat gatv2 transformer gradients training limits; do
-    # Each in a process of its own, like cargo-nextest: what one does to a device is no concern of the others.
-    for name in $("tests/$test" --list --format=terse | sed -n 's/: test$//p'); do
-        log=$(timeout 120 "tests/$test" --exact "$name" --nocapture 2>&1) && status=ok || status="FAILED ($?)"
-        printf '%-9s %s::%s\n' "$status" "$test" "$name"
-        if [[ $status != ok ]]; then failed=1 && printf '%s\n' "$log"; fi
-        grep -h '^golden vectors' <<<"$log"
-    done
-done
-exit $failed
+for test in golden kernels reduce norm pna half gat gatv2 transformer subgroups gradients training readout limits large; do
+    "tests/$test" --list --format=terse | sed -n "s/^\(.*\): test$/$test \1/p"
+done | xargs -P "${HOPWISE_TEST_JOBS:-4}" -L 1 bash -c 'run_test "$@"' _
+[[ ! -e $log/failed ]]
 RUN
 chmod +x bundle/hopwise/run-tests
 chmod -R u+w bundle
