@@ -12,11 +12,11 @@ use hopwise::{
         kernels::{Ingredients, Reduce, ReduceCoefficients, ReduceGradient, Statistic},
         row_stride,
     },
-    graph::{EdgeList, Graph, NO_EDGE, generate::SplitMix},
+    graph::{EdgeList, Graph, NO_EDGE},
     ops::{self, Tape},
     plan::ReducePlan,
 };
-use support::{device, graphs, leaf, random, read};
+use support::{graphs, leaf, random, read};
 
 const ALL: [Statistic; 6] =
     [Statistic::Sum, Statistic::Mean, Statistic::Min, Statistic::Max, Statistic::Var, Statistic::Std];
@@ -131,7 +131,8 @@ fn reduce_wgpu() {
                 let segment = [37, 1 << 20, 5][(case + set) % 3];
                 let widest = Ingredients::of(statistics).coefficient_cols(features).max(statistics.len() * features);
                 let expected = run(&Device::cpu(), &graph, &x, statistics, segment);
-                for (device_name, device) in [("whole", device("wgpu")), ("small bindings", support::small_bindings())]
+                for (device_name, device) in
+                    [("whole", support::device("wgpu")), ("small bindings", support::small_bindings())]
                 {
                     // 64 rows of everything that a destination has must fit the small binding, and so must all segments.
                     if device_name != "whole" && (widest > 500 || segment == 5) {
@@ -163,14 +164,14 @@ fn reduce_wgpu() {
 #[test]
 fn random_cases_wgpu() {
     for seed in 0..40 {
-        let mut draw = SplitMix::stream(seed, 3);
+        let mut draw = hopwise::graph::generate::SplitMix::stream(seed, 3);
         let graph = Arc::new(support::random_graph(&mut draw));
         let (features, segment) = (1 + draw.below(200) as usize, 1 + draw.below(30));
         let statistics = SETS[draw.below(SETS.len() as u32) as usize];
         let what = format!("seed {seed}: {features} features, {statistics:?}, segments of {segment}");
         let x = coarse(graph.num_src() as usize, features, seed);
-        let [expected, got, again] =
-            [Device::cpu(), device("wgpu"), device("wgpu")].map(|device| run(&device, &graph, &x, statistics, segment));
+        let [expected, got, again] = [Device::cpu(), support::device("wgpu"), support::device("wgpu")]
+            .map(|device| run(&device, &graph, &x, statistics, segment));
         assert_eq!(got.arguments, expected.arguments, "{what}");
         let results = [(&got.out, &expected.out), (&got.grad_x, &expected.grad_x)];
         for (got, expected) in results.into_iter().chain(got.slope.as_ref().zip(expected.slope.as_ref())) {
@@ -303,6 +304,7 @@ fn sets_that_make_no_sense_are_refused() {
 }
 
 /// The gradient of the maximum of random features, given that of the output.
+#[cfg(feature = "wgpu")]
 fn gradient_of_maximum(device: &Device, graph: &Arc<Graph>, upstream: &Matrix) -> Matrix {
     let graph = DeviceGraph::new(device, graph.clone());
     let tape = Tape::recording(device);
@@ -330,7 +332,7 @@ fn gradients_of_extremes_of_any_size_wgpu() {
             }
             for upstream in [&upstream, &infinite] {
                 let expected = gradient_of_maximum(&Device::cpu(), &graph, upstream);
-                let got = gradient_of_maximum(&device("wgpu"), &graph, upstream);
+                let got = gradient_of_maximum(&support::device("wgpu"), &graph, upstream);
                 let mut sizes = upstream.clone();
                 sizes.data_mut().iter_mut().for_each(|v| *v = v.abs());
                 let sizes = gradient_of_maximum(&Device::cpu(), &graph, &sizes);
