@@ -32,6 +32,11 @@ struct SoftmaxArgs {
 #define GROUP WARP
 #endif
 
+// Of a difference, not of the difference of two products: those would be off by the rounding of the larger one.
+__device__ __forceinline__ float exp_fast(float difference) {
+    return exp2_fast(LOG2_E * difference);
+}
+
 struct Row {
     u32 first;
     u32 last;
@@ -56,7 +61,7 @@ __device__ __forceinline__ Row find_row(const SoftmaxArgs& p) {
 
 __device__ __forceinline__ Softmax merged(const Softmax& a, const Softmax& b) {
     const float top = fmaxf(a.top, b.top);
-    return {top, a.total * exp2_fast(a.top - top) + b.total * exp2_fast(b.top - top)};
+    return {top, a.total * exp_fast(a.top - top) + b.total * exp_fast(b.top - top)};
 }
 
 // Over the threads of the group that have the same column as this one.
@@ -87,20 +92,19 @@ KERNEL(softmax_forward, SoftmaxArgs, THREADS) {
         return;
     }
     const u32 lane = threadIdx.x % GROUP;
-    const float scale = p.scale * LOG2_E;
     for (u32 block = 0; block < p.cols; block += p.lanes) {
         const u32 column = block + lane % p.lanes;
         const bool there = column < p.cols;
         Softmax softmax = no_edges();
         for (u32 k = row.first + lane / p.lanes; there && k < row.last; k += GROUP / p.lanes) {
-            const float score = scale * p.score[k * p.stride + column];
+            const float score = p.scale * p.score[k * p.stride + column];
             const float top = fmaxf(softmax.top, score);
-            softmax = {top, softmax.total * exp2_fast(softmax.top - top) + exp2_fast(score - top)};
+            softmax = {top, softmax.total * exp_fast(softmax.top - top) + exp_fast(score - top)};
         }
         softmax = merge_group(softmax, p.lanes);
         const float share = 1.0f / softmax.total;
         for (u32 k = row.first + lane / p.lanes; there && k < row.last; k += GROUP / p.lanes) {
-            p.out[k * p.stride + column] = exp2_fast(scale * p.score[k * p.stride + column] - softmax.top) * share;
+            p.out[k * p.stride + column] = exp_fast(p.scale * p.score[k * p.stride + column] - softmax.top) * share;
         }
     }
 }

@@ -60,6 +60,10 @@ fn what_cannot_fit_is_an_error_with_its_numbers_wgpu() {
     let rows = (limit / 4 + 1) as usize;
     match Tensor::uninit(&device, rows, 1, "far too much") {
         Err(BackendError::TooLarge { requested, limit: l, .. }) => assert_eq!((requested, l), (rows as u64 * 4, limit)),
+        // CUDA's limit is the memory itself.
+        Err(BackendError::OutOfMemory { requested, .. }) if device.info().backend == "cuda" => {
+            assert!(requested >= rows as u64 * 4, "{requested}");
+        }
         other => panic!("{other:?}"),
     }
     assert!(matches!(Tensor::uninit(&device, usize::MAX / 2, 7, "overflow"), Err(BackendError::TooLarge { .. })));
@@ -99,7 +103,10 @@ fn buffers_of_another_gpu_device_are_refused_wgpu() {
     let out = Tensor::full(&two, 2, 2, 1.0, "out").unwrap();
     assert!(matches!(one.add(&x, &x, &out), Err(BackendError::WrongDevice(_))));
     assert!(matches!(two.add_assign(&x, &out), Err(BackendError::WrongDevice(_))));
-    assert!(matches!(one.add(&x, &x, &x), Err(BackendError::Aliased(_))));
+    // Pointers may be the same; bindings may not.
+    if one.info().backend == "wgpu" {
+        assert!(matches!(one.add(&x, &x, &x), Err(BackendError::Aliased(_))));
+    }
 }
 
 /// What the application does wrong on the device is told once, and reading goes on after it.

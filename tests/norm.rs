@@ -37,6 +37,8 @@ mod against_twins {
 
     /// Single sums differ by rounding only; 2e-5 of the largest entry is what the reference vectors allow.
     const TOLERANCE: f64 = 2e-5;
+    /// What is left where numbers of size 1 cancel, as in the gradient of a column of two entries.
+    const ROUNDING: f32 = 4.0 * f32::EPSILON;
 
     /// Runs `compute` on the processor and on GPU devices, one with bindings so small that everything is cut.
     fn compare(what: &str, compute: impl Fn(&Device) -> Vec<Matrix>) {
@@ -44,7 +46,8 @@ mod against_twins {
         for (name, device) in [("whole", support::device("wgpu")), ("small bindings", support::small_bindings())] {
             for (i, (got, expected)) in compute(&device).iter().zip(&expected).enumerate() {
                 let error = relative_error(got.data(), expected.data());
-                assert!(error <= TOLERANCE, "{what}, {name}, result {i}: off by {error:.2e}");
+                let cancelled = got.data().iter().zip(expected.data()).all(|(g, e)| (g - e).abs() <= ROUNDING);
+                assert!(error <= TOLERANCE || cancelled, "{what}, {name}, result {i}: off by {error:.2e}");
             }
         }
     }
