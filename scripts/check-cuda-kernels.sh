@@ -2,11 +2,11 @@
 # Compiles every CUDA kernel for three architectures and fails on spills; no GPU is needed. NVRTC is taken from LD_LIBRARY_PATH, or from
 # PyPI into HOPWISE_NVRTC_DIR (default: target/nvrtc). Arguments go to cargo.
 #
-# What passed is remembered there by the text of the kernels and of what asks for them, and not compiled again.
+# HOPWISE_CUDA_ARCHITECTURES names others. What passed is remembered there by the text of the kernels and of what asks for them, and not compiled again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-architectures=(sm_80 sm_90 sm_90a)
+read -ra architectures <<<"${HOPWISE_CUDA_ARCHITECTURES:-sm_80 sm_90 sm_90a}"
 version=13.0.88
 folder=${HOPWISE_NVRTC_DIR:-${CARGO_TARGET_DIR:-target}/nvrtc}
 mkdir -p "$folder"
@@ -20,7 +20,7 @@ if [[ -z ${LD_LIBRARY_PATH:-} || -z $(compgen -G "${LD_LIBRARY_PATH%%:*}/libnvrt
     export LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 
-sum=$(cat cuda/* src/backend/cuda/*.rs src/plan/*.rs examples/kernels.rs scripts/check-cuda-kernels.sh | sha256sum | cut -d' ' -f1)
+sum=$( (echo "${architectures[@]}"; cat cuda/* src/backend/cuda/*.rs src/plan/*.rs examples/kernels.rs scripts/check-cuda-kernels.sh) | sha256sum | cut -d' ' -f1)
 passed=$folder/passed-$sum
 if [[ -e $passed ]]; then
     echo "These kernels have passed before: $(cat "$passed")"
