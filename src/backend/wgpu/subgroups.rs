@@ -1,22 +1,26 @@
 //! Sums over lanes by exchange within subgroups, where the adapter has them and keeps threads in order.
 
+use super::{Dispatch, variants::Flag};
+#[cfg(not(target_arch = "wasm32"))]
 use super::{
-    Dispatch, WgpuBackend,
-    variants::{Flag, Kernel, Variant},
+    WgpuBackend,
+    variants::{Kernel, Variant},
 };
+#[cfg(not(target_arch = "wasm32"))]
 use crate::backend::{BackendError, Memory};
 
 /// Threads that share a row in functions row by row: `LANES` of the shaders.
 pub(super) const ROW_LANES: usize = 16;
 /// Threads of the probe: enough that they do not all run on one multiprocessor.
+#[cfg(not(target_arch = "wasm32"))]
 const PROBED_THREADS: usize = 256 * 64;
 
+#[cfg(not(target_arch = "wasm32"))]
 impl WgpuBackend {
     /// How many consecutive threads, at most, exchange values within a subgroup; 0 where there are no subgroups.
     ///
     /// WGSL leaves open which threads of a workgroup make up a subgroup, so a kernel tries it out. Other kernels may
     /// run with subgroups of another size, but of no less than the adapter's smallest.
-    #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn probe_subgroups(&self) -> Result<u32, BackendError> {
         let smallest = self.device.adapter_info().subgroup_min_size;
         if !self.device.features().contains(wgpu::Features::SUBGROUP) || !smallest.is_power_of_two() {
