@@ -60,9 +60,15 @@ __device__ __forceinline__ float larger(float a, float b) {
     return value;
 }
 
-// All bits of each byte in which two words agree.
+// The highest bit of each byte in which two words agree.
 __device__ __forceinline__ u32 equal_bytes(u32 a, u32 b) {
-    return __vcmpeq4(a, b);
+    const u32 differ = a ^ b;
+    return ~((differ & 0x7f7f7f7fu) + 0x7f7f7f7fu | differ) & 0x80808080u;
+}
+
+// All bits, or none, as the highest of byte `c` says.
+__device__ __forceinline__ u32 spread_byte(u32 word, int c) {
+    return __byte_perm(word, 0, 0x8888u + 0x1111u * c);
 }
 
 // Two units in the last place, results below 2^-126 are 0: one instruction, where exp2f takes care of those too.
@@ -86,9 +92,13 @@ static inline float larger(float a, float b) {
 static inline u32 equal_bytes(u32 a, u32 b) {
     u32 equal = 0;
     for (u32 byte = 0xffu; byte != 0; byte <<= 8) {
-        equal |= ((a ^ b) & byte) == 0 ? byte : 0;
+        equal |= ((a ^ b) & byte) == 0 ? byte & 0x80808080u : 0;
     }
     return equal;
+}
+
+static inline u32 spread_byte(u32 word, int c) {
+    return word >> (8 * c + 7) & 1u ? 0xffffffffu : 0u;
 }
 
 __device__ __forceinline__ float exp2_fast(float value) {

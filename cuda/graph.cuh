@@ -1,5 +1,6 @@
 // A graph in one direction, cut into tasks: first the segments of heavy rows, which take longest, then every row; rows of
-// more than `segment` edges are left out there.
+// more than `segment` edges are left out there. A block is done when its longest task is: where rows next to each other
+// differ much, `order` has them by their number of edges, the longest first.
 #include "common.cuh"
 
 struct Graph {
@@ -10,6 +11,7 @@ struct Graph {
     const u32* segments;      // [num_segments, 2], first edge and one past the last
     const u32* segment_rows;  // [num_segments]
     const u32* heavy;         // [num_heavy, 4]: row, first segment, one past the last, 0
+    const u32* order;         // [rows]; null for the rows' own
     u32 rows;
     u32 segment;
     u32 num_segments;
@@ -42,6 +44,9 @@ __device__ __forceinline__ bool find_task(const Graph& graph, u32 index, Task& t
     task.last = 0;
     if (task.row >= graph.rows) {
         return false;
+    }
+    if (graph.order) {
+        task.row = graph.order[task.row];
     }
     const u32 first = graph.offsets[task.row];
     const u32 last = graph.offsets[task.row + 1];

@@ -18,6 +18,7 @@
 // SUMS, SQUARES, MINIMUM, MAXIMUM, PRODUCT, SOFTMAX: 0 or 1, what the statistics are made of. DIRECT: coefficients are the output's
 // gradient itself. SINGLE: 1 if x has one column. THREADS, UNROLL. Wide rows are done in panels of at most a warp's chunks, as in spmm.cu.
 #include "graph.cuh"
+#include "pairs.cuh"
 
 #define FIELDS (SUMS + SQUARES + 2 * MINIMUM + 2 * MAXIMUM + 2 * PRODUCT + 3 * SOFTMAX)
 // In the order of kernels::Statistic.
@@ -42,6 +43,7 @@ struct ReduceArgs {
     float* slope;              // null unless wanted; [num_src, slope_stride]
     float* partials;
     const u32* largest;        // null unless the gradient is done by extreme.cu where this is finite
+    const u32* ambiguous;      // a bit for each destination: whether it has more edges than a byte tells apart; null if none has
     u64 x_stride;
     u64 out_stride;
     u64 kept_stride;
@@ -56,8 +58,6 @@ struct ReduceArgs {
     u32 tasks_per_block;
     u32 blocks_per_panel;
     u32 aligned;  // whether every statistic of `out` starts at a multiple of 16 bytes
-    u32 exact;    // whether rows are so short that low bytes tell their edges apart
-    u32 padding;
 };
 
 struct Extreme {
@@ -389,6 +389,80 @@ __device__ __forceinline__ bool find_chunk(const ReduceArgs& p, Task& task, u32&
     return local < p.tasks_per_block && chunk < p.chunks && find_task(p.graph, index, task);
 }
 
+// Halves of which only extremes are wanted stay as they are. An edge is then told by 16 bits, counted from the first of at most
+// WINDOW.
+#define PACKED (PAIRS && (MINIMUM || MAXIMUM) && !SUMS && !SQUARES)
+#if PACKED
+#define WINDOW 65536u
+
+struct PackedExtreme {
+    u32 values[CHUNK / 2];
+    u32 edges[CHUNK / 2];
+};
+
+__device__ __forceinline__ PackedExtreme no_pairs(u32 value) {
+    PackedExtreme extreme;
+#pragma unroll
+    for (int c = 0; c < CHUNK / 2; c++) {
+        extreme.values[c] = value;
+        extreme.edges[c] = 0;
+    }
+    return extreme;
+}
+
+// An entry is passed over where `high` is at least `low`.
+#define TAKE_PAIRS(extreme, choose, high, low)                                  \
+    do {                                                                        \
+        const u32 keep = at_least_pair(high, low);                              \
+        extreme.edges[c] = extreme.edges[c] & keep | number * 0x10001u & ~keep; \
+        extreme.values[c] = choose(extreme.values[c], entry);                   \
+    } while (0)
+
+// The edges of a window, of no more than WINDOW.
+__device__ __forceinline__ void take_window(const ReduceArgs& p, State& state, u32 first, u32 last, u32 chunk) {
+    PackedExtreme minimum = no_pairs(INFINITE_PAIR);
+    PackedExtreme maximum = no_pairs(INFINITE_PAIR | SIGNS_OF_PAIR);
+    const feature* x = p.x + chunk * CHUNK;
+    u32 k = first;
+    while (k < last) {
+        uint4 rows[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            // Past the last edge that one again: it is no smaller and no larger.
+            rows[u] = *(const uint4*)(x + p.graph.columns[min(k + u, last - 1)] * p.x_stride);
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            const u32 words[CHUNK / 2] = {rows[u].x, rows[u].y, rows[u].z, rows[u].w};
+            const u32 number = min(k + u, last - 1) - first;
+#pragma unroll
+            for (int c = 0; c < CHUNK / 2; c++) {
+                const u32 entry = words[c];
+#if MINIMUM
+                TAKE_PAIRS(minimum, smaller_pair, entry, minimum.values[c]);
+#endif
+#if MAXIMUM
+                TAKE_PAIRS(maximum, larger_pair, maximum.values[c], entry);
+#endif
+            }
+        }
+        k += UNROLL;
+    }
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        const int shift = c % 2 * 16;
+#if MINIMUM
+        const float smallest = c % 2 ? high_half(minimum.values[c / 2]) : low_half(minimum.values[c / 2]);
+        TAKE(state.minimum, smaller, >=, c, smallest, first + (minimum.edges[c / 2] >> shift & 0xffffu));
+#endif
+#if MAXIMUM
+        const float largest = c % 2 ? high_half(maximum.values[c / 2]) : low_half(maximum.values[c / 2]);
+        TAKE(state.maximum, larger, <=, c, largest, first + (maximum.edges[c / 2] >> shift & 0xffffu));
+#endif
+    }
+}
+#endif
+
 #if !DIRECT
 KERNEL(reduce_forward, ReduceArgs, THREADS) {
     Task task;
@@ -398,6 +472,11 @@ KERNEL(reduce_forward, ReduceArgs, THREADS) {
     }
     const float temperature = p.temperature ? p.temperature[0] : 1.0f;
     State state = empty_state(task.first);
+#if PACKED
+    for (u32 first = task.first; first < task.last; first += min(WINDOW, task.last - first)) {
+        take_window(p, state, first, first + min(WINDOW, task.last - first), chunk);
+    }
+#else
     u32 k = task.first;
     for (; k + UNROLL <= task.last; k += UNROLL) {
         Chunk rows[UNROLL];
@@ -413,6 +492,7 @@ KERNEL(reduce_forward, ReduceArgs, THREADS) {
     for (; k < task.last; k++) {
         take(state, load_features(p, p.x + p.graph.columns[k] * p.x_stride, chunk), k, temperature);
     }
+#endif
     if (task.partial != NO_EDGE) {
         store_state(p, task.partial, chunk, state);
     } else {
@@ -428,6 +508,7 @@ KERNEL(reduce_merge, ReduceArgs, THREADS) {
     const u32* heavy = p.graph.heavy + 4 * (index / p.chunks);
     const u32 chunk = index % p.chunks;
     State state = empty_state(p.graph.offsets[heavy[0]]);
+#pragma unroll 4
     for (u32 s = heavy[1]; s < heavy[2]; s++) {
         take_state(p, s, chunk, state);
     }
@@ -520,19 +601,33 @@ KERNEL(reduce_coefficients, ReduceArgs, THREADS) {
 #define BACKWARD_UNROLL UNROLL
 #endif
 
-// Which numbers of a chunk have the edge at `position` as their argument: a bit each, by their low bytes.
-__device__ __forceinline__ u32 candidates(const ReduceArgs& p, const float* bytes, u32 chunk, u32 position) {
+// Which numbers of a chunk have the edge at `position` as their argument, by their low bytes: the highest bit of a byte each.
+struct Matches {
+    u32 words[CHUNK / 4];
+};
+
+__device__ __forceinline__ bool any(const Matches& matches) {
+    return CHUNK == 4 ? matches.words[0] : matches.words[0] | matches.words[CHUNK / 4 - 1];
+}
+
+__device__ __forceinline__ u32 mask_of(const Matches& matches, int c) {
+    return spread_byte(matches.words[c / 4], c % 4);
+}
+
+__device__ __forceinline__ Matches matching_bytes(const ReduceArgs& p, const float* bytes, u32 chunk, u32 position) {
     const u32 wanted = (position & 0xffu) * 0x01010101u;
-    u32 found = 0;
+    Matches matches;
 #pragma unroll
     for (int c = 0; c < CHUNK; c += 4) {
         const u32 at = chunk * CHUNK + c;
-        if (c == 0 || at < p.width) {
-            const u32 equal = equal_bytes(__float_as_uint(bytes[at / 4]), wanted);
-            found |= ((equal & 1u) | (equal >> 7 & 2u) | (equal >> 14 & 4u) | (equal >> 21 & 8u)) << c;
-        }
+        matches.words[c / 4] = c == 0 || at < p.width ? equal_bytes(__float_as_uint(bytes[at / 4]), wanted) : 0;
     }
-    return found;
+    return matches;
+}
+
+// Whether a destination has more edges than a byte tells apart.
+__device__ __forceinline__ bool is_ambiguous(const ReduceArgs& p, u32 row) {
+    return p.ambiguous && p.ambiguous[row / 32] >> row % 32 & 1;
 }
 
 struct Gradient {
@@ -550,15 +645,17 @@ __device__ __forceinline__ void take_edges(const ReduceArgs& p, Gradient& to, u3
         rows[u] = p.graph.columns[k + u];
     }
 #if EXTREMES
-    u32 found[COUNT][EXTREMES];
+    Matches found[COUNT][EXTREMES];
     u32 positions[COUNT];
+    bool ambiguous[COUNT];
 #pragma unroll
     for (int u = 0; u < COUNT; u++) {
         positions[u] = p.graph.positions[k + u];
+        ambiguous[u] = is_ambiguous(p, rows[u]);
         const float* kept = p.kept + rows[u] * p.kept_stride;
 #pragma unroll
         for (int e = 0; e < EXTREMES; e++) {
-            found[u][e] = candidates(p, kept + bytes_at(p, e), chunk, positions[u]);
+            found[u][e] = matching_bytes(p, kept + bytes_at(p, e), chunk, positions[u]);
         }
     }
 #endif
@@ -586,14 +683,12 @@ __device__ __forceinline__ void take_edges(const ReduceArgs& p, Gradient& to, u3
 #if EXTREMES
 #pragma unroll
     for (int e = 0; e < EXTREMES; e++) {
-        if (!p.exact) {
 #pragma unroll
-            for (int u = 0; u < COUNT; u++) {
-                if (found[u][e]) {
-                    const Chunk arguments = load_row(p, p.kept + rows[u] * p.kept_stride + (SQUARES + e) * p.width, chunk);
-                    EACH {
-                        found[u][e] &= ~((__float_as_uint(arguments.v[c]) == positions[u] ? 0u : 1u) << c);
-                    }
+        for (int u = 0; u < COUNT; u++) {
+            if (ambiguous[u] && any(found[u][e])) {
+                const Chunk arguments = load_row(p, p.kept + rows[u] * p.kept_stride + (SQUARES + e) * p.width, chunk);
+                EACH {
+                    found[u][e].words[c / 4] &= ~((__float_as_uint(arguments.v[c]) == positions[u] ? 0u : 0x80u) << 8 * (c % 4));
                 }
             }
         }
@@ -601,14 +696,14 @@ __device__ __forceinline__ void take_edges(const ReduceArgs& p, Gradient& to, u3
 #pragma unroll
         for (int u = 0; u < COUNT; u++) {
             extreme[u] = chunk_of(0.0f);
-            if (found[u][e]) {
+            if (any(found[u][e])) {
                 extreme[u] = COEFFICIENT(rows[u], SUMS + SQUARES + e);
             }
         }
 #pragma unroll
         for (int u = 0; u < COUNT; u++) {
             EACH {
-                to.grad.v[c] += found[u][e] >> c & 1u ? extreme[u].v[c] : 0.0f;
+                to.grad.v[c] += __uint_as_float(__float_as_uint(extreme[u].v[c]) & mask_of(found[u][e], c));
             }
         }
     }
@@ -687,6 +782,7 @@ KERNEL(reduce_backward_merge, ReduceArgs, THREADS) {
     const u32* heavy = p.graph.heavy + 4 * (index / p.chunks);
     const u32 chunk = index % p.chunks;
     Chunk grad = chunk_of(0.0f), slope = chunk_of(0.0f);
+#pragma unroll 4
     for (u32 s = heavy[1]; s < heavy[2]; s++) {
         const float* partial = p.partials + ((u64)s * 2 * p.chunks + chunk) * CHUNK;
         add(grad, load_floats(partial));

@@ -151,6 +151,7 @@ KERNEL(spmm_merge, SpmmArgs, THREADS) {
     const u32* heavy = p.graph.heavy + 4 * (index / p.chunks);
     const u32 chunk = index % p.chunks;
     Chunk sum = chunk_of(0.0f);
+#pragma unroll 4
     for (u32 s = heavy[1]; s < heavy[2]; s++) {
         add(sum, load_floats(p.partials + ((u64)s * p.chunks + chunk) * CHUNK));
     }

@@ -3,6 +3,7 @@
 mod attention;
 mod capabilities;
 mod gemm;
+mod order;
 mod reduce;
 mod spmm;
 mod transformer;
@@ -10,6 +11,7 @@ mod transformer;
 pub use attention::AttentionPlan;
 pub use capabilities::Capabilities;
 pub use gemm::GemmPlan;
+pub use order::row_order;
 pub use reduce::ReducePlan;
 pub use spmm::{Mapping, SpmmPlan};
 pub use transformer::TransformerPlan;

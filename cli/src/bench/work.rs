@@ -161,8 +161,9 @@ impl Work {
             Inputs::Operation { inputs, gradient } => (inputs, gradient),
         };
         let tape = match pass {
-            Pass::Forward => Tape::inference(self.device()),
-            Pass::Both => Tape::recording(self.device()),
+            // An argument is kept for a gradient only.
+            Pass::Forward if self.op != Op::Min => Tape::inference(self.device()),
+            Pass::Forward | Pass::Both => Tape::recording(self.device()),
         };
         let vars: Vec<Var> = inputs.iter().map(|x| tape.leaf(x)).collect();
         let out = self.forward(&tape, &vars)?;

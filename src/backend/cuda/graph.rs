@@ -8,7 +8,10 @@ use std::{
 use bytemuck::{Pod, Zeroable};
 
 use super::{CudaBackend, runtime::DevicePtr};
-use crate::backend::{BackendError, DeviceGraph, Direction, Indices};
+use crate::{
+    backend::{BackendError, DeviceGraph, Direction, Indices},
+    plan::row_order,
+};
 
 /// `Graph` of `cuda/graph.cuh`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -21,6 +24,7 @@ pub(super) struct GraphArgs {
     pub(super) segments: DevicePtr,
     pub(super) segment_rows: DevicePtr,
     pub(super) heavy: DevicePtr,
+    pub(super) order: DevicePtr,
     pub(super) rows: u32,
     pub(super) segment: u32,
     pub(super) num_segments: u32,
@@ -39,7 +43,9 @@ impl GraphArgs {
 struct ResidentGraph {
     arrays: Mutex<HashMap<(Direction, Array), Indices>>,
     heavy: Mutex<HashMap<(Direction, u32), Option<HeavyRows>>>,
+    order: Mutex<HashMap<Direction, Option<Indices>>>,
     longest: Mutex<HashMap<Direction, u32>>,
+    longer: Mutex<HashMap<u32, Option<Indices>>>,
 }
 
 /// An array of a compressed graph.
@@ -83,6 +89,9 @@ impl CudaBackend {
         if direction == Direction::Transposed {
             args.positions = self.indices(&graph.positions_by_source()?)?;
         }
+        if let Some(order) = resident.order(graph, direction)? {
+            args.order = self.indices(&order)?;
+        }
         if let Some(heavy) = heavy {
             args.segments = self.indices(&heavy.segments)?;
             args.segment_rows = self.indices(&heavy.segment_rows)?;
@@ -104,6 +113,11 @@ impl CudaBackend {
         let mut longest = resident.longest.lock().unwrap_or_else(PoisonError::into_inner);
         let search = || graph.offsets(direction).windows(2).map(|edges| edges[1] - edges[0]).max().unwrap_or(0);
         Ok(*longest.entry(direction).or_insert_with(search))
+    }
+
+    /// A bit for each destination: whether it has more than `edges` edges. 0 if none has.
+    pub(super) fn rows_longer_than(&self, graph: &DeviceGraph, edges: u32) -> Result<DevicePtr, BackendError> {
+        resident(graph)?.longer(graph, edges)?.map_or(Ok(0), |bits| self.indices(&bits))
     }
 
     /// The destination of each edge, in edge order.
@@ -135,6 +149,34 @@ impl ResidentGraph {
         };
         arrays.insert((direction, array), indices.clone());
         Ok(indices)
+    }
+
+    /// The order that rows are done in, if not their own.
+    fn order(&self, graph: &DeviceGraph, direction: Direction) -> Result<Option<Indices>, BackendError> {
+        let mut orders = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(order) = orders.get(&direction) {
+            return Ok(order.clone());
+        }
+        let order = row_order(graph.offsets(direction));
+        let order = order.map(|order| Indices::new(graph.device(), &order, "order of rows")).transpose()?;
+        orders.insert(direction, order.clone());
+        Ok(order)
+    }
+
+    /// Bits of the destinations of more than `edges` edges, if there are any.
+    fn longer(&self, graph: &DeviceGraph, edges: u32) -> Result<Option<Indices>, BackendError> {
+        let mut longer = self.longer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bits) = longer.get(&edges) {
+            return Ok(bits.clone());
+        }
+        let mut bits = vec![0_u32; graph.num_dst().div_ceil(32)];
+        for (row, ends) in graph.offsets(Direction::Forward).windows(2).enumerate() {
+            bits[row / 32] |= u32::from(ends[1] - ends[0] > edges) << (row % 32);
+        }
+        let any = bits.iter().any(|&word| word != 0);
+        let bits = any.then(|| Indices::new(graph.device(), &bits, "bits of long rows")).transpose()?;
+        longer.insert(edges, bits.clone());
+        Ok(bits)
     }
 
     /// The rows of more than `segment` edges, if any.

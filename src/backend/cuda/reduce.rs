@@ -34,6 +34,7 @@ struct ReduceArgs {
     slope: DevicePtr,
     partials: DevicePtr,
     largest: DevicePtr,
+    ambiguous: DevicePtr,
     x_stride: u64,
     out_stride: u64,
     kept_stride: u64,
@@ -48,8 +49,6 @@ struct ReduceArgs {
     tasks_per_block: u32,
     blocks_per_panel: u32,
     aligned: u32,
-    exact: u32,
-    padding: u32,
 }
 
 /// What a kernel carries along the edges.
@@ -212,9 +211,8 @@ impl ReduceKernels for CudaBackend {
     unsafe fn reduce_grad(&self, args: &ReduceGradient<'_>) -> Result<(), BackendError> {
         let parts = Ingredients::of(args.statistics);
         let graph = self.graph(args.graph, Direction::Transposed, args.plan.segment)?;
-        let longest = self.longest_row(args.graph, Direction::Forward)?;
         let mut kernel = ReduceArgs {
-            exact: (longest <= BYTE_VALUES).into(),
+            ambiguous: self.rows_longer_than(args.graph, BYTE_VALUES)?,
             x: self.maybe_tensor(args.x)?,
             out: self.tensor(args.grad_x)?,
             temperature: self.maybe_tensor(args.temperature)?,

@@ -9,6 +9,7 @@ const FILES: &[(&str, &str)] = &[
     ("random.cuh", include_str!("../../../cuda/random.cuh")),
     ("attention.cuh", include_str!("../../../cuda/attention.cuh")),
     ("head_tasks.cuh", include_str!("../../../cuda/head_tasks.cuh")),
+    ("pairs.cuh", include_str!("../../../cuda/pairs.cuh")),
     ("blocks.cu", include_str!("../../../cuda/blocks.cu")),
     ("cast.cu", include_str!("../../../cuda/cast.cu")),
     ("elementwise.cu", include_str!("../../../cuda/elementwise.cu")),
