@@ -66,11 +66,6 @@ __device__ __forceinline__ u32 equal_bytes(u32 a, u32 b) {
     return ~((differ & 0x7f7f7f7fu) + 0x7f7f7f7fu | differ) & 0x80808080u;
 }
 
-// All bits, or none, as the highest of byte `c` says.
-__device__ __forceinline__ u32 spread_byte(u32 word, int c) {
-    return __byte_perm(word, 0, 0x8888u + 0x1111u * c);
-}
-
 // Two units in the last place, results below 2^-126 are 0: one instruction, where exp2f takes care of those too.
 __device__ __forceinline__ float exp2_fast(float value) {
     float result;
@@ -95,10 +90,6 @@ static inline u32 equal_bytes(u32 a, u32 b) {
         equal |= ((a ^ b) & byte) == 0 ? byte & 0x80808080u : 0;
     }
     return equal;
-}
-
-static inline u32 spread_byte(u32 word, int c) {
-    return word >> (8 * c + 7) & 1u ? 0xffffffffu : 0u;
 }
 
 __device__ __forceinline__ float exp2_fast(float value) {

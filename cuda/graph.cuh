@@ -18,6 +18,21 @@ struct Graph {
     u32 num_heavy;
 };
 
+// Where a row starts in a matrix whose rows are `bytes` apart: one instruction.
+template <class T> __device__ __forceinline__ T* row_of(T* matrix, u32 row, u32 bytes) {
+    // By way of bytes: of a number the compiler would not know that it is an address in device memory.
+    return (T*)((char*)matrix + (u64)row * bytes);
+}
+
+// An address in device memory that is computed here once: of its sum with a row's place the compiler would add up all parts for every row.
+template <class T> __device__ __forceinline__ T* computed(T* address) {
+#ifndef HOPWISE_EMULATION
+    asm("" : "+l"(address));
+    __builtin_assume(__isGlobal(address));
+#endif
+    return address;
+}
+
 struct Task {
     u32 first;
     u32 last;

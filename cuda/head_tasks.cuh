@@ -30,10 +30,6 @@
 #define FORWARD_BLOCKS BLOCKS
 #endif
 
-__device__ __forceinline__ const feature* row_of(const feature* matrix, u32 row, u32 bytes) {
-    return (const feature*)((const char*)matrix + (u64)row * bytes);
-}
-
 // A chunk of a row; 0 past the channels.
 __device__ __forceinline__ Chunk load_slot(const feature* at, u32 count, bool aligned) {
 #if GENERAL

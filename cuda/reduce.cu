@@ -1,6 +1,6 @@
 // Statistics over neighbours, several in one pass: out_i = [s_1, s_2, ...] over x_j of the edges from j to i.
 //
-//   x [num_src, x_stride], out, g [num_dst, statistics * features] features
+//   x [num_src, features], out, g [num_dst, statistics * features] features
 //   kept, coefficients [num_dst, parts * width] floats, width being `features` padded to 16 bytes; see src/backend/kernels/reduce.rs.
 //   kept ends with the low bytes of the arguments, four to a word: edges that cannot be one are passed over by them.
 //   partials [num_segments, FIELDS, chunks * CHUNK] floats: what is known of the segments of heavy rows
@@ -43,12 +43,12 @@ struct ReduceArgs {
     float* slope;              // null unless wanted; [num_src, slope_stride]
     float* partials;
     const u32* largest;        // null unless the gradient is done by extreme.cu where this is finite
-    const u32* ambiguous;      // a bit for each destination: whether it has more edges than a byte tells apart; null if none has
-    u64 x_stride;
+    const u16* tags;           // of the transpose's edges, with extremes
     u64 out_stride;
-    u64 kept_stride;
-    u64 coefficient_stride;
     u64 slope_stride;
+    u32 x_bytes;               // of a row of x, of `kept`, of `coefficients`
+    u32 kept_bytes;
+    u32 coefficient_bytes;
     u32 statistics[8];
     u32 num_statistics;
     u32 features;
@@ -58,6 +58,7 @@ struct ReduceArgs {
     u32 tasks_per_block;
     u32 blocks_per_panel;
     u32 aligned;  // whether every statistic of `out` starts at a multiple of 16 bytes
+    u32 padding;
 };
 
 struct Extreme {
@@ -191,17 +192,17 @@ __device__ __forceinline__ void store_row(const ReduceArgs& p, float* row, u32 c
     }
 }
 
-__device__ __forceinline__ Chunk load_row(const ReduceArgs& p, const float* row, u32 chunk) {
+// The same, `from` being the chunk's own place.
+__device__ __forceinline__ Chunk load_row_chunk(const ReduceArgs& p, const float* from, u32 chunk) {
     Chunk value = chunk_of(0.0f);
     if (SINGLE) {
-        value.v[0] = row[0];
+        value.v[0] = from[0];
         return value;
     }
 #pragma unroll
     for (int c = 0; c < CHUNK; c += 4) {
-        const u32 at = chunk * CHUNK + c;
-        if (c == 0 || at < p.width) {
-            const float4 bits = *(const float4*)(row + at);
+        if (c == 0 || chunk * CHUNK + c < p.width) {
+            const float4 bits = *(const float4*)(from + c);
             value.v[c] = bits.x;
             value.v[c + 1] = bits.y;
             value.v[c + 2] = bits.z;
@@ -211,8 +212,12 @@ __device__ __forceinline__ Chunk load_row(const ReduceArgs& p, const float* row,
     return value;
 }
 
-__device__ __forceinline__ Chunk load_features(const ReduceArgs& p, const feature* row, u32 chunk) {
-    return SINGLE ? load_part(row, 1) : load_chunk(row + chunk * CHUNK);
+__device__ __forceinline__ Chunk load_row(const ReduceArgs& p, const float* row, u32 chunk) {
+    return load_row_chunk(p, row + chunk * CHUNK, chunk);
+}
+
+__device__ __forceinline__ Chunk load_features(const feature* at) {
+    return SINGLE ? load_part(at, 1) : load_chunk(at);
 }
 
 // A chunk of one statistic in a row of outputs, which may start anywhere.
@@ -228,8 +233,12 @@ __device__ __forceinline__ Chunk load_statistic(const ReduceArgs& p, const featu
     }
 
 // Where the low bytes of the arguments of an extreme stand in a row of what is kept.
+__device__ __forceinline__ u32 words_of_bytes(const ReduceArgs& p) {
+    return (p.width + 3) / 4;
+}
+
 __device__ __forceinline__ u32 bytes_at(const ReduceArgs& p, u32 extreme) {
-    return (SQUARES + MINIMUM + MAXIMUM) * p.width + extreme * ((p.width + 3) / 4);
+    return (SQUARES + MINIMUM + MAXIMUM) * p.width + extreme * words_of_bytes(p);
 }
 
 __device__ __forceinline__ void store_bytes(const ReduceArgs& p, float* row, u32 chunk, const u32* edges) {
@@ -268,7 +277,7 @@ __device__ __forceinline__ void finish(const ReduceArgs& p, u32 row, u32 chunk, 
     if (!p.kept) {
         return;
     }
-    float* kept = p.kept + row * p.kept_stride;
+    float* kept = row_of(p.kept, row, p.kept_bytes);
 #if MINIMUM
     store_bytes(p, kept + bytes_at(p, 0), chunk, state.minimum.edge);
 #endif
@@ -418,35 +427,51 @@ __device__ __forceinline__ PackedExtreme no_pairs(u32 value) {
         extreme.values[c] = choose(extreme.values[c], entry);                   \
     } while (0)
 
+__device__ __forceinline__ void take_pairs(PackedExtreme& minimum, PackedExtreme& maximum, const uint4& row, u32 number) {
+    const u32 words[CHUNK / 2] = {row.x, row.y, row.z, row.w};
+#pragma unroll
+    for (int c = 0; c < CHUNK / 2; c++) {
+        const u32 entry = words[c];
+#if MINIMUM
+        TAKE_PAIRS(minimum, smaller_pair, entry, minimum.values[c]);
+#endif
+#if MAXIMUM
+        TAKE_PAIRS(maximum, larger_pair, maximum.values[c], entry);
+#endif
+    }
+}
+
+// Takes COUNT edges, or the first `left` of them where that is less: the last of those is then read again.
+template <int COUNT>
+__device__ __forceinline__ void take_packed_rows(
+    const ReduceArgs& p, PackedExtreme& minimum, PackedExtreme& maximum, const feature* x, u32 k, u32 left, u32 number
+) {
+    const u32* columns = p.graph.columns + k;
+    uint4 rows[COUNT];
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        rows[u] = *(const uint4*)row_of(x, columns[min(u, left - 1)], p.x_bytes);
+    }
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        if (u < left) {
+            take_pairs(minimum, maximum, rows[u], number + u);
+        }
+    }
+}
+
 // The edges of a window, of no more than WINDOW.
 __device__ __forceinline__ void take_window(const ReduceArgs& p, State& state, u32 first, u32 last, u32 chunk) {
     PackedExtreme minimum = no_pairs(INFINITE_PAIR);
     PackedExtreme maximum = no_pairs(INFINITE_PAIR | SIGNS_OF_PAIR);
-    const feature* x = p.x + chunk * CHUNK;
+    const feature* x = computed(p.x + chunk * CHUNK);
     u32 k = first;
-    while (k < last) {
-        uint4 rows[UNROLL];
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            // Past the last edge that one again: it is no smaller and no larger.
-            rows[u] = *(const uint4*)(x + p.graph.columns[min(k + u, last - 1)] * p.x_stride);
-        }
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            const u32 words[CHUNK / 2] = {rows[u].x, rows[u].y, rows[u].z, rows[u].w};
-            const u32 number = min(k + u, last - 1) - first;
-#pragma unroll
-            for (int c = 0; c < CHUNK / 2; c++) {
-                const u32 entry = words[c];
-#if MINIMUM
-                TAKE_PAIRS(minimum, smaller_pair, entry, minimum.values[c]);
-#endif
-#if MAXIMUM
-                TAKE_PAIRS(maximum, larger_pair, maximum.values[c], entry);
-#endif
-            }
-        }
-        k += UNROLL;
+#pragma unroll 1
+    for (; k + UNROLL <= last; k += UNROLL) {
+        take_packed_rows<UNROLL>(p, minimum, maximum, x, k, UNROLL, k - first);
+    }
+    if (k < last) {
+        take_packed_rows<UNROLL - 1>(p, minimum, maximum, x, k, last - k, k - first);
     }
 #pragma unroll
     for (int c = 0; c < CHUNK; c++) {
@@ -463,8 +488,34 @@ __device__ __forceinline__ void take_window(const ReduceArgs& p, State& state, u
 }
 #endif
 
+// Blocks that share a multiprocessor: as many as leave room for the edges in flight.
+#if FIELDS <= 2 && DTYPE == 0
+#define FORWARD_BLOCKS 6
+#elif DTYPE == 0 || (PACKED && MINIMUM + MAXIMUM == 1)
+#define FORWARD_BLOCKS 4
+#else
+#define FORWARD_BLOCKS 3
+#endif
+
 #if !DIRECT
-KERNEL(reduce_forward, ReduceArgs, THREADS) {
+// Takes COUNT edges, or the first `left` of them where that is less: the last of those is then read again.
+template <int COUNT>
+__device__ __forceinline__ void take_rows(const ReduceArgs& p, State& state, const feature* x, u32 k, u32 left, float temperature) {
+    const u32* columns = p.graph.columns + k;
+    Chunk rows[COUNT];
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        rows[u] = load_features(row_of(x, columns[min(u, left - 1)], p.x_bytes));
+    }
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        if (u < left) {
+            take(state, rows[u], k + u, temperature);
+        }
+    }
+}
+
+KERNEL_OF_BLOCKS(reduce_forward, ReduceArgs, THREADS, FORWARD_BLOCKS) {
     Task task;
     u32 chunk;
     if (!find_chunk(p, task, chunk)) {
@@ -477,20 +528,14 @@ KERNEL(reduce_forward, ReduceArgs, THREADS) {
         take_window(p, state, first, first + min(WINDOW, task.last - first), chunk);
     }
 #else
+    const feature* x = computed(p.x + chunk * CHUNK);
     u32 k = task.first;
+#pragma unroll 1
     for (; k + UNROLL <= task.last; k += UNROLL) {
-        Chunk rows[UNROLL];
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            rows[u] = load_features(p, p.x + p.graph.columns[k + u] * p.x_stride, chunk);
-        }
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            take(state, rows[u], k + u, temperature);
-        }
+        take_rows<UNROLL>(p, state, x, k, UNROLL, temperature);
     }
-    for (; k < task.last; k++) {
-        take(state, load_features(p, p.x + p.graph.columns[k] * p.x_stride, chunk), k, temperature);
+    if (k < task.last) {
+        take_rows<UNROLL - 1>(p, state, x, k, task.last - k, temperature);
     }
 #endif
     if (task.partial != NO_EDGE) {
@@ -518,16 +563,16 @@ KERNEL(reduce_merge, ReduceArgs, THREADS) {
 // a = g_sum + g_mean / d - b mean, b = (2 g_var + g_std / std) / d; see src/backend/kernels/reduce.rs.
 KERNEL(reduce_coefficients, ReduceArgs, THREADS) {
     const u64 index = (u64)blockIdx.x * THREADS + threadIdx.x;
-    const u64 row = index / p.chunks;
-    if (row >= p.graph.rows) {
+    const u32 row = (u32)(index / p.chunks);
+    if (index / p.chunks >= p.graph.rows) {
         return;
     }
-    const u32 chunk = (u32)(index - row * p.chunks);
+    const u32 chunk = (u32)(index - (u64)row * p.chunks);
     const float degree = (float)max(p.graph.offsets[row + 1] - p.graph.offsets[row], 1u);
     const feature* gradients = p.g + row * p.out_stride;
     const feature* outputs = p.out + row * p.out_stride;
-    const float* kept = p.kept + row * p.kept_stride;
-    float* to = (float*)p.coefficients + row * p.coefficient_stride;
+    const float* kept = row_of(p.kept, row, p.kept_bytes);
+    float* to = row_of((float*)p.coefficients, row, p.coefficient_bytes);
 #if PRODUCT
     const Chunk g = load_statistic(p, gradients, 0, chunk);
     const Chunk product = load_row(p, kept, chunk);
@@ -586,12 +631,28 @@ KERNEL(reduce_coefficients, ReduceArgs, THREADS) {
 }
 #endif
 
-// One coefficient row's part.
+// What is gathered of destinations, from the thread's chunk on.
 #if DIRECT
-#define COEFFICIENT(i, part) load_features(p, (const feature*)p.coefficients + (i) * p.coefficient_stride, chunk)
+typedef feature coefficient;
 #else
-#define COEFFICIENT(i, part) load_row(p, (const float*)p.coefficients + (i) * p.coefficient_stride + (part) * p.width, chunk)
+typedef float coefficient;
 #endif
+
+struct Gathered {
+    const coefficient* coefficients;
+    const float* bytes;
+};
+
+__device__ __forceinline__ Chunk load_coefficient(const ReduceArgs& p, const Gathered& from, u32 row, u32 part, u32 chunk) {
+    const coefficient* at = row_of(from.coefficients, row, p.coefficient_bytes);
+#if DIRECT
+    return load_features(at);
+#else
+    return load_row_chunk(p, at + part * p.width, chunk);
+#endif
+}
+
+#define COEFFICIENT(i, part) load_coefficient(p, from, i, part, chunk)
 
 #define EXTREMES (MINIMUM + MAXIMUM)
 // Edges in flight.
@@ -601,7 +662,17 @@ KERNEL(reduce_coefficients, ReduceArgs, THREADS) {
 #define BACKWARD_UNROLL UNROLL
 #endif
 
-// Which numbers of a chunk have the edge at `position` as their argument, by their low bytes: the highest bit of a byte each.
+#if SQUARES && EXTREMES && DTYPE != 0
+#define BACKWARD_BLOCKS 2
+#elif EXTREMES > 1 || ((SUMS || PRODUCT || SOFTMAX) && DTYPE != 0)
+#define BACKWARD_BLOCKS 3
+#elif DTYPE == 0
+#define BACKWARD_BLOCKS 5
+#else
+#define BACKWARD_BLOCKS 4
+#endif
+
+// Which numbers of a chunk have the edge of a tag as their argument, by their low bytes: the highest bit of a byte each.
 struct Matches {
     u32 words[CHUNK / 4];
 };
@@ -610,24 +681,32 @@ __device__ __forceinline__ bool any(const Matches& matches) {
     return CHUNK == 4 ? matches.words[0] : matches.words[0] | matches.words[CHUNK / 4 - 1];
 }
 
-__device__ __forceinline__ u32 mask_of(const Matches& matches, int c) {
-    return spread_byte(matches.words[c / 4], c % 4);
+__device__ __forceinline__ bool is_match(const Matches& matches, int c) {
+    return matches.words[c / 4] & 0x80u << 8 * (c % 4);
 }
 
-__device__ __forceinline__ Matches matching_bytes(const ReduceArgs& p, const float* bytes, u32 chunk, u32 position) {
-    const u32 wanted = (position & 0xffu) * 0x01010101u;
+__device__ __forceinline__ Matches matching_bytes(const ReduceArgs& p, const float* bytes, u32 chunk, u32 tag) {
+    const u32 wanted = __byte_perm(tag, 0, 0);
     Matches matches;
 #pragma unroll
     for (int c = 0; c < CHUNK; c += 4) {
-        const u32 at = chunk * CHUNK + c;
-        matches.words[c / 4] = c == 0 || at < p.width ? equal_bytes(__float_as_uint(bytes[at / 4]), wanted) : 0;
+        const bool has = c == 0 || chunk * CHUNK + c < p.width;
+        matches.words[c / 4] = has ? equal_bytes(__float_as_uint(bytes[c / 4]), wanted) : 0;
     }
     return matches;
 }
 
-// Whether a destination has more edges than a byte tells apart.
-__device__ __forceinline__ bool is_ambiguous(const ReduceArgs& p, u32 row) {
-    return p.ambiguous && p.ambiguous[row / 32] >> row % 32 & 1;
+// A tag is the low byte of the position, and whether it takes more to tell the edge from others of its destination.
+#define TAG_BYTE 0xffu
+#define TAG_AMBIGUOUS 0x100u
+
+// Keeps the matches whose whole argument is `position`.
+__device__ __forceinline__ void check_arguments(Matches& matches, const Chunk& arguments, u32 position) {
+    EACH {
+        if (__float_as_uint(arguments.v[c]) != position) {
+            matches.words[c / 4] &= ~(0x80u << 8 * (c % 4));
+        }
+    }
 }
 
 struct Gradient {
@@ -638,24 +717,37 @@ struct Gradient {
 
 // Takes COUNT edges from k on; all that they read is asked for before any of it is used.
 template <int COUNT>
-__device__ __forceinline__ void take_edges(const ReduceArgs& p, Gradient& to, u32 k, u32 chunk, float temperature) {
+__device__ __forceinline__ void take_edges(const ReduceArgs& p, const Gathered& from, Gradient& to, u32 k, u32 chunk, float temperature) {
+    const u32* columns = p.graph.columns + k;
     u32 rows[COUNT];
 #pragma unroll
     for (int u = 0; u < COUNT; u++) {
-        rows[u] = p.graph.columns[k + u];
+        rows[u] = columns[u];
     }
 #if EXTREMES
+    const u16* tags = p.tags + k;
     Matches found[COUNT][EXTREMES];
-    u32 positions[COUNT];
-    bool ambiguous[COUNT];
+    u32 all_tags = 0;
 #pragma unroll
     for (int u = 0; u < COUNT; u++) {
-        positions[u] = p.graph.positions[k + u];
-        ambiguous[u] = is_ambiguous(p, rows[u]);
-        const float* kept = p.kept + rows[u] * p.kept_stride;
+        const u32 tag = tags[u];
+        const float* bytes = row_of(from.bytes, rows[u], p.kept_bytes);
 #pragma unroll
         for (int e = 0; e < EXTREMES; e++) {
-            found[u][e] = matching_bytes(p, kept + bytes_at(p, e), chunk, positions[u]);
+            found[u][e] = matching_bytes(p, bytes + e * words_of_bytes(p), chunk, tag);
+        }
+        all_tags |= tag;
+    }
+    if (all_tags & TAG_AMBIGUOUS) {
+#pragma unroll
+        for (int u = 0; u < COUNT; u++) {
+#pragma unroll
+            for (int e = 0; e < EXTREMES; e++) {
+                if (any(found[u][e])) {
+                    const float* kept = row_of(p.kept, rows[u], p.kept_bytes) + (SQUARES + e) * p.width;
+                    check_arguments(found[u][e], load_row(p, kept, chunk), p.graph.positions[k + u]);
+                }
+            }
         }
     }
 #endif
@@ -683,15 +775,6 @@ __device__ __forceinline__ void take_edges(const ReduceArgs& p, Gradient& to, u3
 #if EXTREMES
 #pragma unroll
     for (int e = 0; e < EXTREMES; e++) {
-#pragma unroll
-        for (int u = 0; u < COUNT; u++) {
-            if (ambiguous[u] && any(found[u][e])) {
-                const Chunk arguments = load_row(p, p.kept + rows[u] * p.kept_stride + (SQUARES + e) * p.width, chunk);
-                EACH {
-                    found[u][e].words[c / 4] &= ~((__float_as_uint(arguments.v[c]) == positions[u] ? 0u : 0x80u) << 8 * (c % 4));
-                }
-            }
-        }
         Chunk extreme[COUNT];
 #pragma unroll
         for (int u = 0; u < COUNT; u++) {
@@ -703,7 +786,9 @@ __device__ __forceinline__ void take_edges(const ReduceArgs& p, Gradient& to, u3
 #pragma unroll
         for (int u = 0; u < COUNT; u++) {
             EACH {
-                to.grad.v[c] += __uint_as_float(__float_as_uint(extreme[u].v[c]) & mask_of(found[u][e], c));
+                if (is_match(found[u][e], c)) {
+                    to.grad.v[c] += extreme[u].v[c];
+                }
             }
         }
     }
@@ -735,7 +820,7 @@ __device__ __forceinline__ bool is_done(const ReduceArgs& p) {
     return p.largest && *p.largest < __float_as_uint(INFINITE);
 }
 
-KERNEL(reduce_backward, ReduceArgs, THREADS) {
+KERNEL_OF_BLOCKS(reduce_backward, ReduceArgs, THREADS, BACKWARD_BLOCKS) {
     Task task;
     u32 chunk;
     if (is_done(p) || !find_chunk(p, task, chunk)) {
@@ -746,14 +831,19 @@ KERNEL(reduce_backward, ReduceArgs, THREADS) {
     gradient.grad = chunk_of(0.0f);
     gradient.slope = chunk_of(0.0f);
 #if SQUARES || PRODUCT || SOFTMAX
-    gradient.x = load_features(p, p.x + task.row * p.x_stride, chunk);
+    gradient.x = load_features(row_of(p.x, task.row, p.x_bytes) + chunk * CHUNK);
 #endif
+    Gathered from;
+    from.coefficients = computed((const coefficient*)p.coefficients + chunk * CHUNK);
+    from.bytes = EXTREMES ? computed(p.kept + bytes_at(p, 0) + chunk * CHUNK / 4) : 0;
     u32 k = task.first;
+#pragma unroll 1
     for (; k + BACKWARD_UNROLL <= task.last; k += BACKWARD_UNROLL) {
-        take_edges<BACKWARD_UNROLL>(p, gradient, k, chunk, temperature);
+        take_edges<BACKWARD_UNROLL>(p, from, gradient, k, chunk, temperature);
     }
+#pragma unroll 1
     for (; k < task.last; k++) {
-        take_edges<1>(p, gradient, k, chunk, temperature);
+        take_edges<1>(p, from, gradient, k, chunk, temperature);
     }
     if (task.partial != NO_EDGE) {
         float* partial = p.partials + ((u64)task.partial * 2 * p.chunks + chunk) * CHUNK;

@@ -1,6 +1,6 @@
 // Sums over neighbours: out_r = row_scale_r * sum over edges k of row r of weight_k * column_scale_c(k) * x_c(k).
 //
-//   x [columns, x_stride], out [rows, out_stride] features; weight [edges], row_scale [rows], column_scale [columns]
+//   x [columns, features], out [rows, out_stride] features; weight [edges], row_scale [rows], column_scale [columns]
 //   partials [num_segments, chunks * CHUNK] floats: sums of the segments of heavy rows, which spmm_merge adds up in order
 //
 // spmm_features:   a thread a chunk of a task, over its edges in sequence, UNROLL of them in flight. Consecutive rows share a
@@ -23,12 +23,13 @@ struct SpmmArgs {
     const float* column_scale;
     feature* out;
     float* partials;
-    u64 x_stride;
     u64 out_stride;
+    u32 x_bytes;  // of a row of x
     u32 chunks;
     u32 panel;  // chunks of a panel
     u32 tasks_per_block;
     u32 blocks_per_panel;
+    u32 padding;
 };
 
 // What the edge at position k is multiplied with.
@@ -75,11 +76,38 @@ __device__ __forceinline__ void finish(const SpmmArgs& p, const Task& task, u32 
 }
 
 #if LANES == 1
+// Blocks that share a multiprocessor: full ones where the edges in flight leave room.
 #if WEIGHTED || COLUMN_SCALE
-KERNEL(spmm_features, SpmmArgs, THREADS) {
+#define BLOCKS 5
+#elif DTYPE != 0
+#define BLOCKS 6
 #else
-FULL_KERNEL(spmm_features, SpmmArgs, THREADS) {
+#define BLOCKS 8
 #endif
+
+// Takes COUNT edges, or the first `left` of them where that is less: the last of those is then read again.
+template <int COUNT>
+__device__ __forceinline__ void take_edges(const SpmmArgs& p, Chunk& sum, const feature* x, u32 k, u32 left) {
+    const u32* at = p.graph.columns + k;
+    u32 columns[COUNT];
+    Chunk rows[COUNT];
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        columns[u] = at[min(u, left - 1)];
+    }
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        rows[u] = LOAD(row_of(x, columns[u], p.x_bytes));
+    }
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        if (u < left) {
+            accumulate(sum, factor_of(p, k + u, columns[u]), rows[u]);
+        }
+    }
+}
+
+KERNEL_OF_BLOCKS(spmm_features, SpmmArgs, THREADS, BLOCKS) {
     const u32 local = threadIdx.x / p.panel;
     const u32 panel = blockIdx.x / p.blocks_per_panel;
     const u32 chunk = panel * p.panel + threadIdx.x - local * p.panel;
@@ -88,28 +116,15 @@ FULL_KERNEL(spmm_features, SpmmArgs, THREADS) {
     if (local >= p.tasks_per_block || chunk >= p.chunks || !find_task(p.graph, index, task)) {
         return;
     }
-    const feature* x = p.x + chunk * CHUNK;
+    const feature* x = computed(p.x + chunk * CHUNK);
     Chunk sum = chunk_of(0.0f);
     u32 k = task.first;
+#pragma unroll 1
     for (; k + UNROLL <= task.last; k += UNROLL) {
-        u32 columns[UNROLL];
-        Chunk rows[UNROLL];
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            columns[u] = p.graph.columns[k + u];
-        }
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            rows[u] = LOAD(x + columns[u] * p.x_stride);
-        }
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            accumulate(sum, factor_of(p, k + u, columns[u]), rows[u]);
-        }
+        take_edges<UNROLL>(p, sum, x, k, UNROLL);
     }
-    for (; k < task.last; k++) {
-        const u32 column = p.graph.columns[k];
-        accumulate(sum, factor_of(p, k, column), LOAD(x + column * p.x_stride));
+    if (k < task.last) {
+        take_edges<UNROLL - 1>(p, sum, x, k, task.last - k);
     }
     finish(p, task, chunk, sum);
 }
@@ -123,7 +138,7 @@ KERNEL(spmm_neighbours, SpmmArgs, THREADS) {
         Chunk sum = chunk_of(0.0f);
         for (u32 k = task.first + lane; k < task.last; k += LANES) {
             const u32 column = p.graph.columns[k];
-            accumulate(sum, factor_of(p, k, column), LOAD(p.x + column * p.x_stride + chunk * CHUNK));
+            accumulate(sum, factor_of(p, k, column), LOAD(row_of(p.x, column, p.x_bytes) + chunk * CHUNK));
         }
 #pragma unroll
         for (int c = 0; c < CHUNK; c++) {

@@ -45,7 +45,6 @@ struct ResidentGraph {
     heavy: Mutex<HashMap<(Direction, u32), Option<HeavyRows>>>,
     order: Mutex<HashMap<Direction, Option<Indices>>>,
     longest: Mutex<HashMap<Direction, u32>>,
-    longer: Mutex<HashMap<u32, Option<Indices>>>,
 }
 
 /// An array of a compressed graph.
@@ -57,6 +56,8 @@ enum Array {
     Rows,
     /// The user's number of each edge.
     EdgeIds,
+    /// See [`CudaBackend::edge_tags`].
+    Tags,
 }
 
 /// The rows that are done in segments.
@@ -115,15 +116,28 @@ impl CudaBackend {
         Ok(*longest.entry(direction).or_insert_with(search))
     }
 
-    /// A bit for each destination: whether it has more than `edges` edges. 0 if none has.
-    pub(super) fn rows_longer_than(&self, graph: &DeviceGraph, edges: u32) -> Result<DevicePtr, BackendError> {
-        resident(graph)?.longer(graph, edges)?.map_or(Ok(0), |bits| self.indices(&bits))
+    /// What tells the edges of the transpose from others of their destination, two to a word: 8 bits of the position in edge
+    /// order, and whether that is not enough.
+    pub(super) fn edge_tags(&self, graph: &DeviceGraph) -> Result<DevicePtr, BackendError> {
+        self.indices(&resident(graph)?.array(graph, Direction::Transposed, Array::Tags)?)
     }
 
     /// The destination of each edge, in edge order.
     pub(super) fn edge_rows(&self, graph: &DeviceGraph) -> Result<DevicePtr, BackendError> {
         self.indices(&resident(graph)?.array(graph, Direction::Forward, Array::Rows)?)
     }
+}
+
+fn edge_tags(graph: &DeviceGraph) -> Vec<u32> {
+    let offsets = graph.offsets(Direction::Forward);
+    let edges = graph.columns(Direction::Transposed).iter().zip(&graph.host().transpose().positions);
+    let tags: Vec<u32> = edges
+        .map(|(&row, &position)| {
+            let edges = offsets[row as usize + 1] - offsets[row as usize];
+            position & 0xff | u32::from(edges > 0x100) << 8
+        })
+        .collect();
+    tags.chunks(2).map(|pair| pair[0] | pair.get(1).map_or(0, |second| second << 16)).collect()
 }
 
 fn resident(graph: &DeviceGraph) -> Result<Arc<ResidentGraph>, BackendError> {
@@ -141,6 +155,7 @@ impl ResidentGraph {
             (Array::Offsets, _) => Indices::new(device, graph.offsets(direction), "row offsets")?,
             (Array::Columns, _) => Indices::new(device, graph.columns(direction), "edge columns")?,
             (Array::Rows, _) => Indices::new(device, &host.rows(), "edge rows")?,
+            (Array::Tags, _) => Indices::new(device, &edge_tags(graph), "tags of edges")?,
             (Array::EdgeIds, Direction::Forward) => Indices::new(device, host.edge_ids(), "edge ids")?,
             (Array::EdgeIds, Direction::Transposed) => {
                 let ids: Vec<u32> = host.transpose().positions.iter().map(|&k| host.edge_ids()[k as usize]).collect();
@@ -161,22 +176,6 @@ impl ResidentGraph {
         let order = order.map(|order| Indices::new(graph.device(), &order, "order of rows")).transpose()?;
         orders.insert(direction, order.clone());
         Ok(order)
-    }
-
-    /// Bits of the destinations of more than `edges` edges, if there are any.
-    fn longer(&self, graph: &DeviceGraph, edges: u32) -> Result<Option<Indices>, BackendError> {
-        let mut longer = self.longer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bits) = longer.get(&edges) {
-            return Ok(bits.clone());
-        }
-        let mut bits = vec![0_u32; graph.num_dst().div_ceil(32)];
-        for (row, ends) in graph.offsets(Direction::Forward).windows(2).enumerate() {
-            bits[row / 32] |= u32::from(ends[1] - ends[0] > edges) << (row % 32);
-        }
-        let any = bits.iter().any(|&word| word != 0);
-        let bits = any.then(|| Indices::new(graph.device(), &bits, "bits of long rows")).transpose()?;
-        longer.insert(edges, bits.clone());
-        Ok(bits)
     }
 
     /// The rows of more than `segment` edges, if any.

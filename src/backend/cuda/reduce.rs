@@ -1,7 +1,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::{
-    CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, graph::GraphArgs, runtime::DevicePtr, source::Module,
+    CudaBackend, DTYPES, attention::row_bytes, blocks_for, chunk_of, dtype_code, graph::GraphArgs, runtime::DevicePtr,
+    source::Module,
 };
 use crate::{
     backend::{
@@ -17,8 +18,6 @@ const THREADS: u32 = 256;
 const UNROLL: u32 = 4;
 /// Chunks of a panel at most.
 const PANEL: usize = 32;
-/// Edges of a row that a byte tells apart.
-const BYTE_VALUES: u32 = 256;
 
 /// `ReduceArgs` of `cuda/reduce.cu`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -34,12 +33,12 @@ struct ReduceArgs {
     slope: DevicePtr,
     partials: DevicePtr,
     largest: DevicePtr,
-    ambiguous: DevicePtr,
-    x_stride: u64,
+    tags: DevicePtr,
     out_stride: u64,
-    kept_stride: u64,
-    coefficient_stride: u64,
     slope_stride: u64,
+    x_bytes: u32,
+    kept_bytes: u32,
+    coefficient_bytes: u32,
     statistics: [u32; 8],
     num_statistics: u32,
     features: u32,
@@ -49,6 +48,7 @@ struct ReduceArgs {
     tasks_per_block: u32,
     blocks_per_panel: u32,
     aligned: u32,
+    padding: u32,
 }
 
 /// What a kernel carries along the edges.
@@ -164,9 +164,9 @@ impl ReduceKernels for CudaBackend {
             out: self.tensor(args.out)?,
             temperature: self.maybe_tensor(args.temperature)?,
             kept: self.maybe_tensor(args.kept)?,
-            x_stride: args.x.stride() as u64,
+            x_bytes: row_bytes(args.x)?,
             out_stride: args.out.stride() as u64,
-            kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
+            kept_bytes: args.kept.map_or(Ok(0), row_bytes)?,
             ..ReduceArgs::new(graph, args.x.dtype(), args.x.cols(), args.statistics)
         };
         if kernel.chunks == 0 {
@@ -192,8 +192,8 @@ impl ReduceKernels for CudaBackend {
             kept: self.maybe_tensor(args.kept)?,
             coefficients: self.tensor(args.coefficients)?,
             out_stride: args.g.stride() as u64,
-            kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
-            coefficient_stride: args.coefficients.stride() as u64,
+            kept_bytes: args.kept.map_or(Ok(0), row_bytes)?,
+            coefficient_bytes: row_bytes(args.coefficients)?,
             ..ReduceArgs::new(graph, args.g.dtype(), features, args.statistics)
         };
         let work = u64::from(kernel.graph.rows) * u64::from(kernel.chunks);
@@ -212,17 +212,17 @@ impl ReduceKernels for CudaBackend {
         let parts = Ingredients::of(args.statistics);
         let graph = self.graph(args.graph, Direction::Transposed, args.plan.segment)?;
         let mut kernel = ReduceArgs {
-            ambiguous: self.rows_longer_than(args.graph, BYTE_VALUES)?,
+            tags: if parts.extremes() > 0 { self.edge_tags(args.graph)? } else { 0 },
             x: self.maybe_tensor(args.x)?,
             out: self.tensor(args.grad_x)?,
             temperature: self.maybe_tensor(args.temperature)?,
             kept: self.maybe_tensor(args.kept)?,
             coefficients: self.tensor(args.coefficients)?,
             slope: self.maybe_tensor(args.slope)?,
-            x_stride: args.x.map_or(0, Tensor::stride) as u64,
+            x_bytes: args.x.map_or(Ok(0), row_bytes)?,
             out_stride: args.grad_x.stride() as u64,
-            kept_stride: args.kept.map_or(0, Tensor::stride) as u64,
-            coefficient_stride: args.coefficients.stride() as u64,
+            kept_bytes: args.kept.map_or(Ok(0), row_bytes)?,
+            coefficient_bytes: row_bytes(args.coefficients)?,
             slope_stride: args.slope.map_or(0, Tensor::stride) as u64,
             ..ReduceArgs::new(graph, args.grad_x.dtype(), args.grad_x.cols(), args.statistics)
         };

@@ -1,7 +1,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::{
-    CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, graph::GraphArgs, runtime::DevicePtr, source::Module,
+    CudaBackend, DTYPES, attention::row_bytes, blocks_for, chunk_of, dtype_code, graph::GraphArgs, runtime::DevicePtr,
+    source::Module,
 };
 use crate::{
     backend::{
@@ -28,12 +29,13 @@ struct SpmmArgs {
     column_scale: DevicePtr,
     out: DevicePtr,
     partials: DevicePtr,
-    x_stride: u64,
     out_stride: u64,
+    x_bytes: u32,
     chunks: u32,
     panel: u32,
     tasks_per_block: u32,
     blocks_per_panel: u32,
+    padding: u32,
 }
 
 impl SpmmKernels for CudaBackend {
@@ -61,12 +63,13 @@ impl SpmmKernels for CudaBackend {
             column_scale: self.maybe_tensor(args.column_scale)?,
             out: self.tensor(args.out)?,
             partials: self.maybe_tensor(partials.as_ref())?,
-            x_stride: args.x.stride() as u64,
             out_stride: args.out.stride() as u64,
+            x_bytes: row_bytes(args.x)?,
             chunks: chunks as u32,
             panel,
             tasks_per_block,
             blocks_per_panel: blocks_per_panel as u32,
+            padding: 0,
         };
         let lanes = args.plan.lanes.clamp(1, 32);
         let module = module(
