@@ -12,7 +12,7 @@ use hopwise::{
         kernels::{Ingredients, Reduce, ReduceCoefficients, ReduceGradient, Statistic},
         row_stride,
     },
-    graph::{EdgeList, Graph, NO_EDGE},
+    graph::{EdgeList, Graph, NO_EDGE, generate::SplitMix},
     ops::{self, Tape},
     plan::ReducePlan,
 };
@@ -318,7 +318,13 @@ fn gradient_of_maximum(device: &Device, graph: &Arc<Graph>, upstream: &Matrix) -
 #[cfg(feature = "wgpu")]
 #[test]
 fn gradients_of_extremes_of_any_size_wgpu() {
-    for (name, graph) in graphs() {
+    // Many edges a destination, which are handed out, and one destination of more edges than a byte tells apart.
+    let mut draw = SplitMix::stream(11, 0);
+    let mut drawn = |edges: usize, below: u32| (0..edges).map(|_| draw.below(below)).collect::<Vec<u32>>();
+    let dense = EdgeList::new(40, 5, drawn(500, 40), drawn(500, 5)).unwrap();
+    let hub = EdgeList::square(100, drawn(700, 100), [vec![7; 600], drawn(100, 100)].concat()).unwrap();
+    let more = [("dense", Graph::from_edges(&dense)), ("a hub", Graph::from_edges(&hub))];
+    for (name, graph) in graphs().into_iter().chain(more) {
         let graph = Arc::new(graph);
         for features in [1, 6, 40] {
             let mut upstream = random(graph.num_dst() as usize, features, 2);
