@@ -1,7 +1,8 @@
 // Statistics over neighbours. Several in one pass: sum, mean, minimum, maximum, variance, deviation. By themselves:
 // product, and sum weighted by a softmax.
 //
-//   offsets [rows + 1], columns [edges]   compressed rows, from `first row` and `edge_base` on
+//   task_list [tasks, 4]                  first edge, one past the last, row, 0: whole rows, or segments of heavy ones
+//   columns [edges]                       from `edge_base` on
 //   positions [edges]                     where an edge of the transpose stands in edge order
 //   temperature [1]                       t of the softmax
 //   x [columns, x_stride chunks]
@@ -19,8 +20,8 @@
 //   PRODUCT: sum of c_i / x_j, or of d_i where x_j = 0.
 //   SOFTMAX, w = exp(t x_j - logsumexp_i): sum of g_i w (1 + t (x_j - out_i)); slope_j = sum of g_i w (x_j - out_i)^2.
 // COEFFICIENTS, a number a thread, makes what a destination sends to all of its sources.
-// Rows of more than `segment` edges are left out and done as SEGMENTED tasks, (first, last) edge each, into partial
-// results that MERGE (forward) and spmm.wgsl's MERGE (backward) combine in order.
+// Heavy rows are SEGMENTED tasks, into partial results that MERGE (forward) and spmm.wgsl's MERGE (backward) combine in
+// order.
 // A chunk is a single number where F is no multiple of 4 and several statistics stand side by side.
 //
 // Bytes an edge: 4 (column) + 4 F (row of x). Backward 4 + 4 F for each of a and b, 4 (position) + 4 F an extreme, and
@@ -43,12 +44,7 @@
 #param edge_base: u32
 #param x_stride: u32
 #param lanes_log2: u32
-#param segment: u32
-#ifdef SEGMENTED
-#read segments: array<vec2<u32>>
-#else
-#read offsets: array<u32>
-#endif
+#read task_list: array<vec4<u32>>
 #read columns: array<u32>
 #endif
 #endif
@@ -126,9 +122,6 @@
 #ifdef OWN
 #param x_first: u32
 #read x: array<Chunk>
-#ifdef SEGMENTED
-#read segment_rows: array<u32>
-#endif
 #endif
 #ifdef ARGUMENTS
 #param arguments_stride: u32
@@ -140,31 +133,6 @@
 #write out: array<Chunk>
 #ifdef SLOPE
 #write slope: array<Chunk>
-#endif
-#endif
-
-#ifndef MERGE
-#ifndef COEFFICIENTS
-// The edges of a task, which is_mine.
-fn edges_of(task: u32) -> vec2<u32> {
-#ifdef SEGMENTED
-    return segments[task] - p.edge_base;
-#else
-    return vec2<u32>(offsets[task], offsets[task + 1u]) - p.edge_base;
-#endif
-}
-
-// Whether this launch does the task.
-fn is_mine(task: u32) -> bool {
-    if task >= p.tasks {
-        return false;
-    }
-#ifdef SEGMENTED
-    return true;
-#else
-    return offsets[task + 1u] - offsets[task] <= p.segment;
-#endif
-}
 #endif
 #endif
 
@@ -211,14 +179,14 @@ fn combine(a: State, b: State) -> State {
     s.square += b.square;
 #endif
 #ifdef MINIMUM
-    let below = (b.minimum < a.minimum) | ((b.minimum != b.minimum) & (a.minimum == a.minimum));
+    let below = !(b.minimum >= a.minimum) & (a.minimum == a.minimum);
     s.minimum = select(a.minimum, b.minimum, below);
 #ifdef KEEP
     s.minimum_edge = select(a.minimum_edge, b.minimum_edge, below);
 #endif
 #endif
 #ifdef MAXIMUM
-    let above = (b.maximum > a.maximum) | ((b.maximum != b.maximum) & (a.maximum == a.maximum));
+    let above = !(b.maximum <= a.maximum) & (a.maximum == a.maximum);
     s.maximum = select(a.maximum, b.maximum, above);
 #ifdef KEEP
     s.maximum_edge = select(a.maximum_edge, b.maximum_edge, above);
@@ -385,10 +353,15 @@ fn main(
 ) {
     let lanes = 1u << p.lanes_log2;
     let task = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
-    if !is_mine(task) {
+    if task >= p.tasks {
         return;
     }
-    let edges = edges_of(task);
+    let edges = task_list[task].xy - p.edge_base;
+#ifdef SEGMENTED
+    let result = task;
+#else
+    let result = task_list[task].z;
+#endif
     for (var chunk = thread & (lanes - 1u); chunk < p.chunks; chunk += lanes) {
         var s = State();
         if edges.x < edges.y {
@@ -408,7 +381,7 @@ fn main(
         for (; k < edges.y; k++) {
             s = combine(s, edge(k, chunk));
         }
-        store(task, chunk, s, edges.y - edges.x);
+        store(result, chunk, s, edges.y - edges.x);
     }
 }
 #endif
@@ -602,18 +575,19 @@ fn main(
 ) {
     let lanes = 1u << p.lanes_log2;
     let task = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
-    if !is_mine(task) {
+    if task >= p.tasks {
         return;
     }
-    let edges = edges_of(task);
+    let edges = task_list[task].xy - p.edge_base;
+#ifdef SEGMENTED
+    let result = task;
+#else
+    let result = task_list[task].z;
+#endif
     for (var chunk = thread & (lanes - 1u); chunk < p.chunks; chunk += lanes) {
         var own = Chunk();
 #ifdef OWN
-#ifdef SEGMENTED
-        own = x[segment_rows[task] * p.x_stride + p.x_first + chunk];
-#else
-        own = x[task * p.x_stride + p.x_first + chunk];
-#endif
+        own = x[task_list[task].z * p.x_stride + p.x_first + chunk];
 #endif
         var sum = Chunk();
 #ifdef SLOPE
@@ -633,9 +607,9 @@ fn main(
         for (; k < edges.y; k++) {
             sum += message(k, chunk, own);
         }
-        out[task * p.out_stride + p.out_first + chunk] = sum;
+        out[result * p.out_stride + p.out_first + chunk] = sum;
 #ifdef SLOPE
-        slope[task * p.out_stride + p.out_first + chunk] = slope_so_far;
+        slope[result * p.out_stride + p.out_first + chunk] = slope_so_far;
 #endif
     }
 }

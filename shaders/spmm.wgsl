@@ -1,14 +1,16 @@
 // Sums over neighbours: out_r = row_scale_r * sum over edges k of row r of weight_k * column_scale_c(k) * x_c(k).
 //
-//   offsets [rows + 1], columns [edges]   compressed rows, from `first row` and `edge_base` on
+//   task_list [tasks, 4]                  first edge, one past the last, row, 0: whole rows, or segments of heavy ones
+//   columns [edges]                       from `edge_base` on
 //   positions [edges]                     where an edge of the transpose stands in edge order (PERMUTED)
 //   weight [all edges], row_scale [rows], column_scale [columns]
 //   x [columns, x_stride chunks], out [rows, out_stride chunks], in halves with HALF; partial sums never are
 //
 // FEATURE_PARALLEL: `lanes` threads a row, each takes every lanes-th chunk of 4 features and runs over the edges, 4 loads in flight.
 // NEIGHBOUR_PARALLEL: `lanes` threads a row, each takes every lanes-th edge; merged in a fixed tree.
-// Rows of more than `segment` edges are left out and done as SEGMENTED tasks, (first, last) edge each, into partial sums that MERGE adds up in order.
-// Consecutive rows share a workgroup, so that columns they have in common are read once through the cache.
+// Heavy rows are SEGMENTED tasks, into partial sums that MERGE adds up in order.
+// Consecutive tasks share a workgroup: where rows are alike, so that columns they have in common are read once through the
+// cache; else rows with as many edges, as it waits for the longest.
 //
 // Bytes an edge: 4 (column) + 4 F (row of x), + 4 (weight), + 4 (column scale), + 4 (position); a row: 4 + 4 F, + 4 (row scale).
 // Source: row-wise SpMM after "Design Principles for Sparse Matrix Multiplication on the GPU" (Yang, Buluc, Owens, Euro-Par 2018);
@@ -25,12 +27,7 @@
 #param edge_base: u32
 #param x_stride: u32
 #param lanes_log2: u32
-#param segment: u32
-#ifdef SEGMENTED
-#read segments: array<vec2<u32>>
-#else
-#read offsets: array<u32>
-#endif
+#read task_list: array<vec4<u32>>
 #read columns: array<u32>
 #ifdef PERMUTED
 #read positions: array<u32>
@@ -110,28 +107,12 @@ fn message(k: u32, chunk: u32) -> Chunk {
 #endif
 }
 
-// The edges of a task, empty past the last task and for rows that are done in segments.
-fn edges_of(task: u32) -> vec2<u32> {
-    if task >= p.tasks {
-        return vec2<u32>();
-    }
+// Where a task's result goes.
+fn result_of(task: u32) -> u32 {
 #ifdef SEGMENTED
-    return segments[task] - p.edge_base;
+    return task;
 #else
-    let edges = vec2<u32>(offsets[task], offsets[task + 1u]) - p.edge_base;
-    return select(edges, vec2<u32>(), edges.y - edges.x > p.segment);
-#endif
-}
-
-// Whether this launch is the one that writes the task's row.
-fn is_mine(task: u32) -> bool {
-    if task >= p.tasks {
-        return false;
-    }
-#ifdef SEGMENTED
-    return true;
-#else
-    return offsets[task + 1u] - offsets[task] <= p.segment;
+    return task_list[task].z;
 #endif
 }
 
@@ -144,10 +125,11 @@ fn main(
 ) {
     let lanes = 1u << p.lanes_log2;
     let task = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
-    if !is_mine(task) {
+    if task >= p.tasks {
         return;
     }
-    let edges = edges_of(task);
+    let edges = task_list[task].xy - p.edge_base;
+    let row = result_of(task);
     for (var chunk = thread & (lanes - 1u); chunk < p.chunks; chunk += lanes) {
         var sum = Chunk();
         var k = edges.x;
@@ -164,7 +146,7 @@ fn main(
         for (; k < edges.y; k++) {
             sum += message(k, chunk);
         }
-        store(task, chunk, sum);
+        store(row, chunk, sum);
     }
 }
 #endif
@@ -182,15 +164,19 @@ fn main(
     let lanes = 1u << p.lanes_log2;
     let lane = thread & (lanes - 1u);
     let task = group_index(group, groups) * (WORKGROUP_SIZE >> p.lanes_log2) + (thread >> p.lanes_log2);
-    let edges = edges_of(task);
+    let found = task < p.tasks;
+    var edges = vec2<u32>();
+    if found {
+        edges = task_list[task].xy - p.edge_base;
+    }
     for (var chunk = 0u; chunk < p.chunks; chunk++) {
         var sum = Chunk();
         for (var k = edges.x + lane; k < edges.y; k += lanes) {
             sum += message(k, chunk);
         }
         sum = sum_over_lanes(sum, thread, lanes);
-        if lane == 0u && is_mine(task) {
-            store(task, chunk, sum);
+        if lane == 0u && found {
+            store(result_of(task), chunk, sum);
         }
     }
 }

@@ -10,19 +10,23 @@ use super::{
     WgpuBackend,
     topology::{Topology, TopologyKey},
 };
-use crate::backend::{BackendError, DeviceGraph, Direction, Indices};
+use crate::{
+    backend::{BackendError, DeviceGraph, Direction, Indices},
+    plan::row_order,
+};
 
 /// What the backend keeps for a graph.
 #[derive(Debug, Default)]
 pub(super) struct ResidentGraph {
     arrays: Mutex<HashMap<(Direction, Array), Indices>>,
-    heavy: Mutex<HashMap<HeavyKey, Option<HeavyRows>>>,
+    light: Mutex<HashMap<SliceKey, Indices>>,
+    heavy: Mutex<HashMap<SliceKey, Option<HeavyRows>>>,
     topologies: Mutex<HashMap<TopologyKey, Arc<Topology>>>,
     attention: Mutex<HashMap<Cut, AttentionGraph>>,
 }
 
 /// Direction, edges a segment, and the rows of the slice.
-type HeavyKey = (Direction, u32, Range<usize>);
+type SliceKey = (Direction, u32, Range<usize>);
 
 /// An array of a compressed graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,11 +42,9 @@ pub(super) enum Array {
 /// The rows of a slice that are summed in segments.
 #[derive(Clone, Debug)]
 pub(super) struct HeavyRows {
-    /// (first, one past last) edge of each segment.
+    /// (first edge, one past the last, row in the slice, 0) of each segment.
     pub(super) segments: Indices,
     pub(super) num_segments: usize,
-    /// The row in the slice of each segment.
-    pub(super) segment_rows: Indices,
     /// (row in the slice, first segment, one past last, 0) of each heavy row.
     pub(super) rows: Indices,
     pub(super) num_rows: usize,
@@ -127,6 +129,36 @@ impl ResidentGraph {
         Ok(topology)
     }
 
+    /// (first edge, one past the last, row in the slice, 0) of the rows in `slice` of at most `segment` edges.
+    pub(super) fn light_rows(
+        &self,
+        graph: &DeviceGraph,
+        direction: Direction,
+        segment: u32,
+        slice: &Range<usize>,
+    ) -> Result<Indices, BackendError> {
+        let mut cache = self.light.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (direction, segment, slice.clone());
+        if let Some(light) = cache.get(&key) {
+            return Ok(light.clone());
+        }
+        let offsets = graph.offsets(direction);
+        let mut tasks = Vec::with_capacity(4 * slice.len());
+        let mut take = |row: usize| {
+            let (first, last) = (offsets[row], offsets[row + 1]);
+            if slice.contains(&row) && last - first <= segment {
+                tasks.extend([first, last, (row - slice.start) as u32, 0]);
+            }
+        };
+        match row_order(offsets) {
+            Some(order) => order.into_iter().for_each(|row| take(row as usize)),
+            None => slice.clone().for_each(take),
+        }
+        let light = Indices::new(graph.device(), &tasks, "rows as tasks")?;
+        cache.insert(key, light.clone());
+        Ok(light)
+    }
+
     /// The rows in `slice` of more than `segment` edges, if any.
     pub(super) fn heavy_rows(
         &self,
@@ -141,22 +173,20 @@ impl ResidentGraph {
             return Ok(heavy.clone());
         }
         let offsets = graph.offsets(direction);
-        let (mut segments, mut segment_rows, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut segments, mut rows) = (Vec::new(), Vec::new());
         for row in slice.clone().filter(|&r| offsets[r + 1] - offsets[r] > segment) {
-            let first = segments.len() as u32 / 2;
+            let (first, in_slice) = (segments.len() as u32 / 4, (row - slice.start) as u32);
             for start in (offsets[row]..offsets[row + 1]).step_by(segment as usize) {
-                segments.extend([start, start.saturating_add(segment).min(offsets[row + 1])]);
-                segment_rows.push((row - slice.start) as u32);
+                segments.extend([start, start.saturating_add(segment).min(offsets[row + 1]), in_slice, 0]);
             }
-            rows.extend([(row - slice.start) as u32, first, segments.len() as u32 / 2, 0]);
+            rows.extend([in_slice, first, segments.len() as u32 / 4, 0]);
         }
         let heavy = if rows.is_empty() {
             None
         } else {
             Some(HeavyRows {
                 segments: Indices::new(graph.device(), &segments, "edge segments")?,
-                num_segments: segments.len() / 2,
-                segment_rows: Indices::new(graph.device(), &segment_rows, "rows of edge segments")?,
+                num_segments: segments.len() / 4,
                 rows: Indices::new(graph.device(), &rows, "heavy rows")?,
                 num_rows: rows.len() / 4,
             })

@@ -64,14 +64,15 @@ impl ReduceKernels for WgpuBackend {
                 if let Some(heavy) = resident.heavy_rows(args.graph, Direction::Forward, args.plan.segment, slice)? {
                     self.reduce_heavy(args, &arrays, &columns, slice, &heavy)?;
                 }
-                let dispatch = reduce_launch(args, &arrays, &columns, slice).param("tasks", slice.len()).words(
-                    "offsets",
-                    arrays.offsets.buffer(),
-                    slice.start,
-                    slice.len() + 1,
+                let light = resident.light_rows(args.graph, Direction::Forward, args.plan.segment, slice)?;
+                let dispatch = reduce_launch(args, &arrays, &columns, slice).param("tasks", light.len() / 4).words(
+                    "task_list",
+                    light.buffer(),
+                    0,
+                    light.len(),
                 );
                 let dispatch = reduce_outputs(dispatch, args, &columns, slice);
-                self.run(dispatch.threads(slice.len() * args.plan.lanes as usize))?;
+                self.run(dispatch.threads(light.len() / 4 * args.plan.lanes as usize))?;
             }
             Ok(())
         })
@@ -119,16 +120,17 @@ impl ReduceKernels for WgpuBackend {
                 if let Some(heavy) = resident.heavy_rows(args.graph, Direction::Transposed, args.plan.segment, slice)? {
                     self.reduce_grad_heavy(args, &arrays, gathered, slice, &heavy)?;
                 }
+                let light = resident.light_rows(args.graph, Direction::Transposed, args.plan.segment, slice)?;
                 let mut dispatch = reduce_grad_launch(args, &arrays, gathered, slice)
-                    .param("tasks", slice.len())
+                    .param("tasks", light.len() / 4)
                     .param("out_stride", chunks_of(args.grad_x))
                     .param("out_first", gathered.first)
-                    .words("offsets", arrays.offsets.buffer(), slice.start, slice.len() + 1)
+                    .words("task_list", light.buffer(), 0, light.len())
                     .rows("out", args.grad_x, slice.start, slice.len());
                 if let Some(slope) = args.slope {
                     dispatch = dispatch.rows("slope", slope, slice.start, slice.len());
                 }
-                self.run(dispatch.threads(slice.len() * args.plan.lanes as usize))?;
+                self.run(dispatch.threads(light.len() / 4 * args.plan.lanes as usize))?;
             }
             Ok(())
         })
@@ -200,7 +202,6 @@ fn reduce_launch<'a>(
         .param("edge_base", edges.start)
         .param("x_stride", columns.x.stride() / args.plan.chunk as usize)
         .param("lanes_log2", args.plan.lanes.ilog2() as usize)
-        .param("segment", args.plan.segment as usize)
         .words("columns", arrays.columns.buffer(), edges.start, edges.len())
         .tensor("x", columns.x)
 }
@@ -243,7 +244,6 @@ fn reduce_grad_launch<'a>(
         .param("x_stride", chunks_of(args.grad_x))
         .param("x_first", gathered.first)
         .param("lanes_log2", args.plan.lanes.ilog2() as usize)
-        .param("segment", args.plan.segment as usize)
         .param("stride", gathered.stride)
         .param("part", gathered.part)
         .param("arguments_stride", gathered.arguments_stride)
@@ -282,7 +282,7 @@ impl WgpuBackend {
             .with(Flag::Segmented, true)
             .param("tasks", heavy.num_segments)
             .param("partial_stride", stride)
-            .words("segments", heavy.segments.buffer(), 0, heavy.segments.len())
+            .words("task_list", heavy.segments.buffer(), 0, heavy.segments.len())
             .words("partials", partials.buffer(), 0, words);
         let segments = reduce_outputs(segments, args, columns, slice);
         self.run(segments.threads(heavy.num_segments * args.plan.lanes as usize))?;
@@ -370,8 +370,7 @@ impl WgpuBackend {
             .param("tasks", heavy.num_segments)
             .param("out_stride", gathered.chunks)
             .param("out_first", 0)
-            .words("segments", heavy.segments.buffer(), 0, heavy.segments.len())
-            .words("segment_rows", heavy.segment_rows.buffer(), 0, heavy.segment_rows.len())
+            .words("task_list", heavy.segments.buffer(), 0, heavy.segments.len())
             .tensor("out", &grad_x);
         if let Some(slope) = &slope {
             segments = segments.tensor("slope", slope);

@@ -186,7 +186,7 @@ mod tests {
     fn names_are_numbered_in_their_order() {
         let shader = expand("spmm", &["FEATURE_PARALLEL", "WEIGHTED", "ROW_SCALE"], &[]).unwrap();
         let names: Vec<&str> = shader.bindings.iter().map(|b| b.name.as_str()).collect();
-        assert_eq!(names, ["offsets", "columns", "weight", "x", "row_scale", "out"]);
+        assert_eq!(names, ["task_list", "columns", "weight", "x", "row_scale", "out"]);
         assert!(shader.bindings.iter().all(|b| b.written == (b.name == "out")));
         assert!(shader.wgsl.contains("@binding(3) var<storage, read> weight: array<f32>;"));
         assert!(shader.wgsl.contains("@binding(6) var<storage, read_write> out: array<Packed>;"));

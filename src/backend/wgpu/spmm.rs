@@ -17,7 +17,6 @@ use crate::{
 
 /// The arrays of the graph that a launch reads.
 struct Arrays {
-    offsets: Indices,
     columns: Indices,
     positions: Option<Indices>,
 }
@@ -27,7 +26,6 @@ impl SpmmKernels for WgpuBackend {
         let resident = self.resident(args.graph)?;
         let permuted = args.direction == Direction::Transposed && args.weight.is_some();
         let arrays = Arrays {
-            offsets: resident.array(args.graph, args.direction, Array::Offsets)?,
             columns: resident.array(args.graph, args.direction, Array::Columns)?,
             positions: permuted.then(|| resident.array(args.graph, args.direction, Array::Positions)).transpose()?,
         };
@@ -39,15 +37,16 @@ impl SpmmKernels for WgpuBackend {
                 if let Some(heavy) = resident.heavy_rows(args.graph, args.direction, args.plan.segment, slice)? {
                     self.spmm_heavy(args, &arrays, panel, first_chunk, slice, &heavy)?;
                 }
+                let light = resident.light_rows(args.graph, args.direction, args.plan.segment, slice)?;
                 let dispatch = self
                     .spmm_launch(args, &arrays, panel, slice)
-                    .param("tasks", slice.len())
+                    .param("tasks", light.len() / 4)
                     .param("out_stride", chunks_of(args.out))
                     .param("out_first", first_chunk)
-                    .words("offsets", arrays.offsets.buffer(), slice.start, slice.len() + 1)
+                    .words("task_list", light.buffer(), 0, light.len())
                     .maybe_rows(Flag::RowScale, "row_scale", args.row_scale, slice.start, slice.len())
                     .rows("out", args.out, slice.start, slice.len());
-                self.run(dispatch.threads(slice.len() * args.plan.lanes as usize))?;
+                self.run(dispatch.threads(light.len() / 4 * args.plan.lanes as usize))?;
             }
             Ok(())
         })
@@ -76,7 +75,6 @@ impl WgpuBackend {
             .param("edge_base", edges.start)
             .param("x_stride", chunks_of(panel))
             .param("lanes_log2", args.plan.lanes.ilog2() as usize)
-            .param("segment", args.plan.segment as usize)
             .words("columns", arrays.columns.buffer(), edges.start, edges.len())
             .maybe_rows(Flag::ColumnScale, "column_scale", args.column_scale, 0, panel.rows())
             .tensor("x", panel);
@@ -112,7 +110,7 @@ impl WgpuBackend {
             .param("tasks", heavy.num_segments)
             .param("out_stride", chunks)
             .param("out_first", 0)
-            .words("segments", heavy.segments.buffer(), 0, heavy.segments.len())
+            .words("task_list", heavy.segments.buffer(), 0, heavy.segments.len())
             .tensor("out", &partials);
         self.run(segments.threads(heavy.num_segments * args.plan.lanes as usize))?;
         self.merge_segments(&heavy.rows, &partials, first_chunk, args.row_scale, args.out, slice.clone())
