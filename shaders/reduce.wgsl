@@ -10,6 +10,7 @@
 //   kept [rows, kept_stride], parts of kept_part each:
 //     SQUARES mean | MINIMUM its edge | MAXIMUM its edge | PRODUCT product of what is not 0, number of zeros
 //     | SOFTMAX logsumexp
+//     and after them, a byte a number, the low bytes of the edges of MINIMUM and of MAXIMUM, unless SCALAR
 //   coefficients [rows, stride], parts of `part` each:
 //     SUMS a | SQUARES b | MINIMUM its gradient | MAXIMUM its gradient | PRODUCT c, d | SOFTMAX g, logsumexp, out
 //
@@ -24,8 +25,8 @@
 // order.
 // A chunk is a single number where F is no multiple of 4 and several statistics stand side by side.
 //
-// Bytes an edge: 4 (column) + 4 F (row of x). Backward 4 + 4 F for each of a and b, 4 (position) + 4 F an extreme, and
-// 4 F where it matches; 4 + 8 F a product, 4 + 12 F a softmax.
+// Bytes an edge: 4 (column) + 4 F (row of x). Backward 4 + 4 F for each of a and b, 4 (position) + F an extreme (4 F
+// without BYTES), and 16 where one of four matches; 4 + 8 F a product, 4 + 12 F a softmax.
 // Bytes a row: 4 + 4 F a statistic and a part kept; COEFFICIENTS 4 F a statistic and a part.
 // Source: the family of reductions in "On Efficient Scaling of GNNs via IO-Aware Layers Implementations" (ICML 2026);
 // the softmax after "Online normalizer calculation for softmax" (Milakov, Gimelshein, 2018).
@@ -61,6 +62,7 @@
 #param out_stride: u32
 #param out_first: u32
 #param kept_part: u32
+#param bytes_at: u32
 #endif
 #endif
 
@@ -75,7 +77,7 @@
 #else
 #write out: array<Chunk>
 #ifdef KEEP
-#write kept: array<Words>
+#write kept: array<u32>
 #endif
 #endif
 #endif
@@ -87,7 +89,7 @@
 #read partials: array<Words>
 #write out: array<Chunk>
 #ifdef KEEP
-#write kept: array<Words>
+#write kept: array<u32>
 #endif
 #endif
 
@@ -129,6 +131,10 @@
 #param arguments_part: u32
 #read positions: array<u32>
 #read arguments: array<Words>
+#ifdef BYTES
+#param bytes_at: u32
+#read bytes: array<u32>
+#endif
 #endif
 #write out: array<Chunk>
 #ifdef SLOPE
@@ -207,6 +213,28 @@ fn combine(a: State, b: State) -> State {
 }
 
 #ifndef SEGMENTED
+#ifdef KEEP
+fn keep(at: u32, value: Words) {
+#ifdef SCALAR
+    kept[at] = value;
+#else
+    kept[4u * at] = value.x;
+    kept[4u * at + 1u] = value.y;
+    kept[4u * at + 2u] = value.z;
+    kept[4u * at + 3u] = value.w;
+#endif
+}
+
+// Keeps the low bytes of the arguments of a chunk. Of an empty row nobody reads them.
+fn keep_bytes(row: u32, chunk: u32, edges: Words) {
+#ifndef SCALAR
+    let bytes = edges & Words(0xffu);
+    let word = bytes.x | bytes.y << 8u | bytes.z << 16u | bytes.w << 24u;
+    kept[4u * row * p.kept_stride + p.bytes_at + p.out_first + chunk] = word;
+#endif
+}
+#endif
+
 // Writes the statistics of a row of `count` edges; `s` is zero if there are none.
 fn store(row: u32, chunk: u32, s: State, count: u32) {
     let at = row * p.out_stride + p.out_first + chunk;
@@ -233,7 +261,7 @@ fn store(row: u32, chunk: u32, s: State, count: u32) {
         out[at + p.std_at] = select(sqrt(select(variance, Chunk(1.0), small)), Chunk(), small);
     }
 #ifdef KEEP
-    kept[kept_at] = bitcast<Words>(mean);
+    keep(kept_at, bitcast<Words>(mean));
     kept_at += p.kept_part;
 #endif
 #endif
@@ -241,29 +269,35 @@ fn store(row: u32, chunk: u32, s: State, count: u32) {
 #ifdef MINIMUM
     out[at + p.minimum_at] = s.minimum;
 #ifdef KEEP
-    kept[kept_at] = select(s.minimum_edge, Words(NO_EDGE), count == 0u);
+    keep(kept_at, select(s.minimum_edge, Words(NO_EDGE), count == 0u));
+    keep_bytes(row, chunk, s.minimum_edge);
     kept_at += p.kept_part;
 #endif
 #endif
 #ifdef MAXIMUM
     out[at + p.maximum_at] = s.maximum;
 #ifdef KEEP
-    kept[kept_at] = select(s.maximum_edge, Words(NO_EDGE), count == 0u);
+    keep(kept_at, select(s.maximum_edge, Words(NO_EDGE), count == 0u));
+#ifdef MINIMUM
+    keep_bytes(row, p.kept_part + chunk, s.maximum_edge);
+#else
+    keep_bytes(row, chunk, s.maximum_edge);
+#endif
 #endif
 #endif
 #ifdef PRODUCT
     let product = select(s.product, Chunk(1.0), count == 0u);
     out[at] = select(product, Chunk(), s.zeros > Chunk());
 #ifdef KEEP
-    kept[kept_at] = bitcast<Words>(product);
-    kept[kept_at + p.kept_part] = bitcast<Words>(s.zeros);
+    keep(kept_at, bitcast<Words>(product));
+    keep(kept_at + p.kept_part, bitcast<Words>(s.zeros));
 #endif
 #endif
 #ifdef SOFTMAX
     let weight = select(s.weight, Chunk(1.0), count == 0u);
     out[at] = s.weighted / weight;
 #ifdef KEEP
-    kept[kept_at] = bitcast<Words>(s.peak + log(weight));
+    keep(kept_at, bitcast<Words>(s.peak + log(weight)));
 #endif
 #endif
 }
@@ -511,25 +545,83 @@ fn main(
 #endif
 
 #ifdef BACKWARD
+// An edge, and of which numbers it may be the argument.
+struct Edge {
+    column: u32,
 #ifdef ARGUMENTS
-// The gradient of an extreme where its argument is `edge`, read only there.
-fn of_extreme(argument: Words, edge: u32, at: u32) -> Chunk {
-    let hit = argument == Words(edge);
+    position: u32,
+#ifdef BYTES
+    ambiguous: bool, // whether the column has more edges than a byte tells apart
+    minimum: u32, // the highest bit of each byte that is the edge's
+    maximum: u32,
+#endif
+#endif
+}
+
+#ifdef BYTES
+fn equal_bytes(a: u32, b: u32) -> u32 {
+    let differ = a ^ b;
+    return ~(((differ & 0x7f7f7f7fu) + 0x7f7f7f7fu) | differ) & 0x80808080u;
+}
+#endif
+
+fn find_edge(k: u32, chunk: u32) -> Edge {
+    var edge: Edge;
+#ifdef BYTES
+    // The highest bit of a column is a flag.
+    edge.column = columns[k] & 0x7fffffffu;
+    edge.ambiguous = columns[k] != edge.column;
+    edge.position = positions[k];
+    let wanted = (edge.position & 0xffu) * 0x01010101u;
+    var at = 4u * edge.column * p.arguments_stride + p.bytes_at + chunk;
+#ifdef MINIMUM
+    edge.minimum = equal_bytes(bytes[at], wanted);
+    at += p.arguments_part;
+#endif
+#ifdef MAXIMUM
+    edge.maximum = equal_bytes(bytes[at], wanted);
+#endif
+#else
+    edge.column = columns[k];
+#ifdef ARGUMENTS
+    edge.position = positions[k];
+#endif
+#endif
+    return edge;
+}
+
+#ifdef ARGUMENTS
+#ifdef BYTES
+// The gradient of an extreme where the edge is its argument, read only there.
+fn of_extreme(candidates: u32, edge: Edge, argument: u32, at: u32) -> Chunk {
+    if candidates == 0u {
+        return Chunk();
+    }
+    var hit = (Words(candidates) & Words(0x80u, 0x8000u, 0x800000u, 0x80000000u)) != Words();
+    if edge.ambiguous {
+        hit &= arguments[argument] == Words(edge.position);
+    }
+    return select(Chunk(), coefficients[at], hit);
+}
+#else
+// The gradient of an extreme where its argument is the edge, read only there.
+fn of_extreme(edge: Edge, argument: u32, at: u32) -> Chunk {
+    let hit = arguments[argument] == Words(edge.position);
     if !any(hit) {
         return Chunk();
     }
     return select(Chunk(), coefficients[at], hit);
 }
 #endif
+#endif
 
 #ifdef SLOPE
 var<private> slope_so_far: Chunk;
 #endif
 
-// What the edge at position k of the columns bound brings, for one chunk of features; `own` is x of the row.
-fn message(k: u32, chunk: u32, own: Chunk) -> Chunk {
-    let column = columns[k];
-    var at = column * p.stride + chunk;
+// What an edge brings, for one chunk of features; `own` is x of the row.
+fn message(edge: Edge, chunk: u32, own: Chunk) -> Chunk {
+    var at = edge.column * p.stride + chunk;
     var sum = Chunk();
 #ifdef SUMS
     sum += coefficients[at];
@@ -540,15 +632,22 @@ fn message(k: u32, chunk: u32, own: Chunk) -> Chunk {
 #endif
 #endif
 #ifdef ARGUMENTS
-    let edge = positions[k];
-    var argument = column * p.arguments_stride + p.arguments_first + chunk;
+    var argument = edge.column * p.arguments_stride + p.arguments_first + chunk;
 #ifdef MINIMUM
-    sum += of_extreme(arguments[argument], edge, at);
+#ifdef BYTES
+    sum += of_extreme(edge.minimum, edge, argument, at);
+#else
+    sum += of_extreme(edge, argument, at);
+#endif
     at += p.part;
     argument += p.arguments_part;
 #endif
 #ifdef MAXIMUM
-    sum += of_extreme(arguments[argument], edge, at);
+#ifdef BYTES
+    sum += of_extreme(edge.maximum, edge, argument, at);
+#else
+    sum += of_extreme(edge, argument, at);
+#endif
 #endif
 #endif
 #ifdef PRODUCT
@@ -595,17 +694,22 @@ fn main(
 #endif
         var k = edges.x;
         for (; k + 4u <= edges.y; k += 4u) {
-            let a = message(k, chunk, own);
-            let b = message(k + 1u, chunk, own);
-            let c = message(k + 2u, chunk, own);
-            let d = message(k + 3u, chunk, own);
+            // All that tells of matches is asked for before any of it is used.
+            let first = find_edge(k, chunk);
+            let second = find_edge(k + 1u, chunk);
+            let third = find_edge(k + 2u, chunk);
+            let fourth = find_edge(k + 3u, chunk);
+            let a = message(first, chunk, own);
+            let b = message(second, chunk, own);
+            let c = message(third, chunk, own);
+            let d = message(fourth, chunk, own);
             sum += a;
             sum += b;
             sum += c;
             sum += d;
         }
         for (; k < edges.y; k++) {
-            sum += message(k, chunk, own);
+            sum += message(find_edge(k, chunk), chunk, own);
         }
         out[result * p.out_stride + p.out_first + chunk] = sum;
 #ifdef SLOPE

@@ -164,7 +164,7 @@ fn reduce_wgpu() {
 #[test]
 fn random_cases_wgpu() {
     for seed in 0..40 {
-        let mut draw = hopwise::graph::generate::SplitMix::stream(seed, 3);
+        let mut draw = SplitMix::stream(seed, 3);
         let graph = Arc::new(support::random_graph(&mut draw));
         let (features, segment) = (1 + draw.below(200) as usize, 1 + draw.below(30));
         let statistics = SETS[draw.below(SETS.len() as u32) as usize];

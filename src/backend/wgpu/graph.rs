@@ -33,6 +33,8 @@ type SliceKey = (Direction, u32, Range<usize>);
 pub(super) enum Array {
     Offsets,
     Columns,
+    /// Of the transpose: columns, with the highest bit set where one has more edges than a byte tells apart.
+    TaggedColumns,
     /// The row of each edge.
     Rows,
     /// Where an edge of the transpose stands in edge order.
@@ -96,6 +98,13 @@ impl WgpuBackend {
     }
 }
 
+fn tagged_columns(graph: &DeviceGraph) -> Vec<u32> {
+    let offsets = graph.offsets(Direction::Forward);
+    let edges = |column: u32| offsets[column as usize + 1] - offsets[column as usize];
+    let tagged = |&column: &u32| column | u32::from(edges(column) > 0x100) << 31;
+    graph.columns(Direction::Transposed).iter().map(tagged).collect()
+}
+
 impl ResidentGraph {
     pub(super) fn array(
         &self,
@@ -111,6 +120,7 @@ impl ResidentGraph {
         let indices = match array {
             Array::Offsets => Indices::new(device, graph.offsets(direction), "row offsets")?,
             Array::Columns => Indices::new(device, graph.columns(direction), "edge columns")?,
+            Array::TaggedColumns => Indices::new(device, &tagged_columns(graph), "tagged edge columns")?,
             Array::Rows => Indices::new(device, &graph.host().rows(), "edge rows")?,
             Array::Positions => graph.positions_by_source()?,
         };

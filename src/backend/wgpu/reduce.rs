@@ -14,12 +14,14 @@ use crate::{
         row_stride,
     },
     graph::NO_EDGE,
+    plan::ReducePlan,
 };
 
 /// The arrays of the graph that a launch reads.
 struct Arrays {
     offsets: Indices,
     columns: Indices,
+    tagged_columns: Option<Indices>,
     positions: Option<Indices>,
 }
 
@@ -39,6 +41,8 @@ struct Gathered<'a> {
     arguments_stride: usize,
     arguments_first: usize,
     arguments_part: usize,
+    /// Where in a row of the arguments their low bytes start, in words, if they are there.
+    bytes_at: Option<usize>,
     /// The columns of the output.
     first: usize,
     chunks: usize,
@@ -147,6 +151,7 @@ impl Arrays {
         Ok(Self {
             offsets: resident.array(graph, direction, Array::Offsets)?,
             columns: resident.array(graph, direction, Array::Columns)?,
+            tagged_columns: positions.then(|| resident.array(graph, direction, Array::TaggedColumns)).transpose()?,
             positions: positions.then(|| resident.array(graph, direction, Array::Positions)).transpose()?,
         })
     }
@@ -179,6 +184,11 @@ fn with_temperature<'a>(dispatch: Dispatch<'a>, temperature: Option<&'a Tensor>)
         Some(t) => dispatch.tensor("temperature", t),
         None => dispatch,
     }
+}
+
+/// Where in a row of what is kept the low bytes of the arguments start, in words.
+fn bytes_at(parts: Ingredients, features: usize) -> usize {
+    (usize::from(parts.squares) + parts.extremes()) * row_stride(features)
 }
 
 /// The edges of the rows of a slice, from an aligned start.
@@ -220,6 +230,7 @@ fn reduce_outputs<'a>(
         .param("out_first", columns.first)
         .param("kept_stride", args.kept.map_or(0, Tensor::stride) / chunk)
         .param("kept_part", row_stride(features) / chunk)
+        .param("bytes_at", bytes_at(Ingredients::of(args.statistics), features))
         .rows("out", args.out, slice.start, slice.len());
     match args.kept {
         Some(kept) => dispatch.rows("kept", kept, slice.start, slice.len()),
@@ -235,6 +246,7 @@ fn reduce_grad_launch<'a>(
 ) -> Dispatch<'a> {
     let edges = edges_of(args.graph.offsets(Direction::Transposed), slice);
     let parts = Ingredients::of(args.statistics);
+    let columns = arrays.tagged_columns.as_ref().filter(|_| gathered.bytes_at.is_some()).unwrap_or(&arrays.columns);
     let dispatch = Dispatch::new(with_parts(Variant::new(Kernel::ReduceBackward), parts));
     let mut dispatch = with_temperature(dispatch, args.temperature)
         .with(Flag::Scalar, args.plan.chunk == 1)
@@ -249,12 +261,15 @@ fn reduce_grad_launch<'a>(
         .param("arguments_stride", gathered.arguments_stride)
         .param("arguments_first", gathered.arguments_first)
         .param("arguments_part", gathered.arguments_part)
-        .words("columns", arrays.columns.buffer(), edges.start, edges.len())
+        .words("columns", columns.buffer(), edges.start, edges.len())
         .maybe_rows(Flag::Own, "x", args.x.filter(|_| parts.reads_x()), slice.start, slice.len())
         .tensor("coefficients", gathered.coefficients);
     if let Some(positions) = &arrays.positions {
         dispatch =
             dispatch.with(Flag::Arguments, true).words("positions", positions.buffer(), edges.start, edges.len());
+    }
+    if let (Some(at), Some(arguments)) = (gathered.bytes_at, gathered.arguments) {
+        dispatch = dispatch.with(Flag::Bytes, true).param("bytes_at", at).tensor("bytes", arguments);
     }
     match gathered.arguments {
         Some(arguments) => dispatch.tensor("arguments", arguments),
@@ -311,6 +326,8 @@ impl WgpuBackend {
         let chunk = args.plan.chunk as usize;
         let part = row_stride(args.grad_x.cols()) / chunk;
         let skipped = if parts.squares { part } else { 0 };
+        // Number by number there are no words of bytes.
+        let kept_in_chunks = ReducePlan::chunk(args.grad_x.cols(), args.statistics.len()) == 4;
         if fits(self, args.coefficients) && arguments.is_none_or(|a| fits(self, a)) {
             return f(&Gathered {
                 coefficients: args.coefficients,
@@ -320,6 +337,8 @@ impl WgpuBackend {
                 arguments_stride: arguments.map_or(0, Tensor::stride) / chunk,
                 arguments_first: skipped,
                 arguments_part: part,
+                bytes_at: (arguments.is_some() && kept_in_chunks && chunk == 4)
+                    .then(|| bytes_at(parts, args.grad_x.cols())),
                 first: 0,
                 chunks: part,
             });
@@ -347,6 +366,7 @@ impl WgpuBackend {
                 arguments_stride: extremes * chunks,
                 arguments_first: 0,
                 arguments_part: chunks,
+                bytes_at: None,
                 first,
                 chunks,
             })?;

@@ -91,6 +91,7 @@ pub(super) enum Flag {
     Arguments,
     Bf16,
     Bias,
+    Bytes,
     ColumnScale,
     Decoupled,
     Divisor,
@@ -186,6 +187,7 @@ const REDUCE_BACKWARD: &[Flag] = &[
     Flag::Scalar,
     Flag::Segmented,
     Flag::Arguments,
+    Flag::Bytes,
     Flag::Own,
     Flag::Slope,
 ];
@@ -302,6 +304,7 @@ impl Flag {
             Self::Attributes => "ATTRIBUTES",
             Self::Arguments => "ARGUMENTS",
             Self::Bf16 => "BF16",
+            Self::Bytes => "BYTES",
             Self::Bias => "BIAS",
             Self::ColumnScale => "COLUMN_SCALE",
             Self::Decoupled => "DECOUPLED",
@@ -466,7 +469,11 @@ impl Variant {
         let kept = self.has(Flag::Squares) || extremes || alone;
         let backward = self.kernel != Kernel::ReduceBackward
             || (self.has(Flag::Arguments) == extremes && self.has(Flag::Own) == (self.has(Flag::Squares) || alone));
-        set && backward && (kept || !self.has(Flag::Keep)) && (self.has(Flag::Softmax) || !self.has(Flag::Slope))
+        let bytes = !self.has(Flag::Bytes) || (self.has(Flag::Arguments) && !self.has(Flag::Scalar));
+        set && backward
+            && bytes
+            && (kept || !self.has(Flag::Keep))
+            && (self.has(Flag::Softmax) || !self.has(Flag::Slope))
     }
 }
 
