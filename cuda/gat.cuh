@@ -55,7 +55,7 @@ template <class Args> __device__ __forceinline__ u32 some_head(const Args& p, co
 }
 
 template <class Args> __device__ __forceinline__ Chunk load_features(const Args& p, const feature* matrix, u32 row, const Slot& slot) {
-    return load_slot(row_of(matrix, row, p.row_bytes) + slot.at, slot.count, p.aligned);
+    return unpacked(load_slot(row_of(matrix, row, p.row_bytes) + slot.at, slot.count, p.aligned));
 }
 
 // A matrix whose rows are gathered, from the lane's first chunk on: an address is then one multiplication and addition.
@@ -64,9 +64,9 @@ __device__ __forceinline__ const feature* from_lane(const feature* matrix, const
 }
 
 // The lane's chunk `r` of a row gathered from what `from_lane` gave.
-template <class Args> __device__ __forceinline__ Chunk gather(const Args& p, const Work& work, const feature* from, u32 row, int r) {
+template <class Args> __device__ __forceinline__ Packed gather(const Args& p, const Work& work, const feature* from, u32 row, int r) {
 #if GENERAL
-    return load_features(p, from, row, work.slots[r]);
+    return load_slot(row_of(from, row, p.row_bytes) + work.slots[r].at, work.slots[r].count, p.aligned);
 #else
     return load_slot(row_of(from, row, p.row_bytes) + r * LANES * CHUNK, CHUNKS == 1 ? CHUNK : work.slots[r].count, true);
 #endif

@@ -7,55 +7,40 @@
 // WIDE: heads of more channels than a warp has registers for. A pass is a part of a head's channels, scores are computed from all of
 // them, once for each part.
 //
-// THREADS of a block; LANES, CHUNKS, UNROLL; GENERAL: 1 if chunks are to be read with care; WIDE. Functions take the arguments of any
-// kernel: `graph`, `dropout`, `attr`, `heads`, `head_chunks` (chunks of a head), `lanes`, `blocks_a_pass`, `first_pass`.
+// THREADS of a block; LANES, CHUNKS, UNROLL; GENERAL: 1 if chunks are to be read with care; WIDE; WARPS and FORWARD_WARPS that are to
+// share a multiprocessor, the latter in forward passes. Functions take the arguments of any kernel: `graph`, `dropout`, `attr`, `heads`, `head_chunks` (chunks of a head), `lanes`, `blocks_a_pass`, `first_pass`.
 #include "attention.cuh"
 
 #define SHARES Shares<UNROLL, LANES>
 // Chunks that a task's lanes hold of a head.
 #define PART_CHUNKS (LANES * CHUNKS)
 
-// Blocks that share a multiprocessor: as many as leave room for all rows in flight.
-#if SOURCE && CHUNKS == 4 && GENERAL && !WIDE
-#define BLOCKS 1
-#elif GENERAL || CHUNKS > 1 || DTYPE != 0 || (SOURCE && LANES < 4)
-#define BLOCKS 2
-#else
-#define BLOCKS 3
-#endif
-// Forward there is one row the less.
-#if !GENERAL && CHUNKS == 1 && DTYPE == 0
-#define FORWARD_BLOCKS 4
-#else
-#define FORWARD_BLOCKS BLOCKS
-#endif
+// A kernel of which `warps` warps are to share a multiprocessor: that leaves each thread 2048 / warps registers, 255 at most.
+#define KERNEL_OF_WARPS(name, Args, warps) KERNEL_OF_BLOCKS(name, Args, THREADS, (warps) * WARP / THREADS)
 
 __device__ __forceinline__ const feature* row_of(const feature* matrix, u32 row, u32 bytes) {
     return (const feature*)((const char*)matrix + (u64)row * bytes);
 }
 
 // A chunk of a row; 0 past the channels.
-__device__ __forceinline__ Chunk load_slot(const feature* at, u32 count, bool aligned) {
+__device__ __forceinline__ Packed load_slot(const feature* at, u32 count, bool aligned) {
 #if GENERAL
     if (!aligned) {
-        return load_part(at, count);
+        return load_packed_part(at, count);
     }
-    Chunk chunk = chunk_of(0.0f);
-    if (count > 0) {
-        chunk = load_chunk(at);
-    }
-#pragma unroll
-    for (int c = 0; c < CHUNK; c++) {
-        chunk.v[c] = c < count ? chunk.v[c] : 0.0f;
-    }
-    return chunk;
-#else
-    return count > 0 ? load_chunk(at) : chunk_of(0.0f);
 #endif
+    Packed packed = {};
+    if (count > 0) {
+        packed = load_packed(at);
+    }
+#if GENERAL
+    packed = first_of(packed, count);
+#endif
+    return packed;
 }
 
 __device__ __forceinline__ void store_slot(feature* at, const Chunk& chunk, u32 count, bool aligned) {
-    if (aligned && count == CHUNK) {
+    if (!GENERAL || (aligned && count == CHUNK)) {
         store_chunk(at, chunk);
     } else {
         store_part(at, chunk, count);

@@ -80,7 +80,7 @@ __device__ __forceinline__ Slot slot_of(const TransformerArgs& p, u32 head, u32 
 }
 
 __device__ __forceinline__ Chunk load_wide(const TransformerArgs& p, const feature* matrix, u32 row, const Slot& slot) {
-    return load_slot(row_of(matrix, row, p.wide_bytes) + slot.wide, slot.count, p.wide_aligned);
+    return unpacked(load_slot(row_of(matrix, row, p.wide_bytes) + slot.wide, slot.count, p.wide_aligned));
 }
 
 __device__ __forceinline__ Chunk load_attributes(const TransformerArgs& p, u32 position, const Slot& slot) {
@@ -93,6 +93,10 @@ __device__ __forceinline__ Chunk load_attributes(const TransformerArgs& p, u32 p
     return chunk;
 }
 
+__device__ __forceinline__ Chunk load_node(const TransformerArgs& p, const feature* matrix, u32 row, const Slot& slot) {
+    return unpacked(load_slot(row_of(matrix, row, p.node_bytes) + slot.node, slot.count, p.node_aligned));
+}
+
 // Of a key or value: the chunk of the source's row, or of the attributes of the edge at `position` of edge order.
 __device__ __forceinline__ Chunk load_message(const TransformerArgs& p, const feature* matrix, u32 row, u32 position, const Slot& slot) {
 #if GENERAL
@@ -100,7 +104,7 @@ __device__ __forceinline__ Chunk load_message(const TransformerArgs& p, const fe
         return load_attributes(p, position, slot);
     }
 #endif
-    return load_slot(row_of(matrix, row, p.node_bytes) + slot.node, slot.count, p.node_aligned);
+    return load_node(p, matrix, row, slot);
 }
 
 struct Work : HeadTask {
@@ -130,26 +134,46 @@ __device__ __forceinline__ const feature* from_lane(const feature* matrix, u32 f
 }
 
 // The lane's chunk `r` of a row gathered from what `from_lane` gave. With one chunk a lane all lanes read, as said above.
-__device__ __forceinline__ Chunk gather_message(const TransformerArgs& p, const Work& work, const feature* from, u32 row, u32 position, int r) {
+__device__ __forceinline__ Packed gather(const feature* from, u32 row, u32 bytes, u32 at, const Slot& slot, bool aligned, int r) {
 #if GENERAL
-    return load_message(p, from, row, position, work.slots[r]);
+    return load_slot(row_of(from, row, bytes) + at, slot.count, aligned);
 #else
-    return load_slot(row_of(from, row, p.node_bytes) + r * LANES * CHUNK, CHUNKS == 1 ? CHUNK : work.slots[r].count, true);
+    return load_slot(row_of(from, row, bytes) + r * LANES * CHUNK, CHUNKS == 1 ? CHUNK : slot.count, true);
 #endif
 }
 
-__device__ __forceinline__ Chunk gather_wide(const TransformerArgs& p, const Work& work, const feature* from, u32 row, int r) {
+// A chunk of a key or value in flight. Attributes are floats.
 #if GENERAL
-    return load_wide(p, from, row, work.slots[r]);
+typedef Chunk Message;
 #else
-    return load_slot(row_of(from, row, p.wide_bytes) + r * LANES * CHUNK, CHUNKS == 1 ? CHUNK : work.slots[r].count, true);
+typedef Packed Message;
 #endif
+
+__device__ __forceinline__ Message gather_message(const TransformerArgs& p, const Work& work, const feature* from, u32 row, u32 position, int r) {
+#if GENERAL
+    return load_message(p, from, row, position, work.slots[r]);
+#else
+    return gather(from, row, p.node_bytes, work.slots[r].node, work.slots[r], p.node_aligned, r);
+#endif
+}
+
+__device__ __forceinline__ Chunk floats_of(const Message& message) {
+#if GENERAL
+    return message;
+#else
+    return unpacked(message);
+#endif
+}
+
+__device__ __forceinline__ Packed gather_wide(const TransformerArgs& p, const Work& work, const feature* from, u32 row, int r) {
+    return gather(from, row, p.wide_bytes, work.slots[r].wide, work.slots[r], p.wide_aligned, r);
 }
 
 #if WIDE
 // This lane's share of <q_i, K> and, where `values`, of <g_i, V>, over all chunks of the head.
 __device__ __forceinline__ float2 products(const TransformerArgs& p, const Work& work, u32 i, u32 j, u32 position, bool values) {
     float2 sums = make_float2(0.0f, 0.0f);
+#pragma unroll 1
     for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
         const Slot slot = slot_of(p, work.head, chunk);
         sums.x = add_dot(sums.x, load_wide(p, p.q, i, slot), load_message(p, p.k, j, position, slot));
@@ -163,7 +187,7 @@ __device__ __forceinline__ float2 products(const TransformerArgs& p, const Work&
 
 #if !SOURCE
 
-KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) {
+KERNEL_OF_WARPS(transformer_forward, TransformerArgs, FORWARD_WARPS) {
     const Work work = find_work(p);
     const Task& task = work.task;
     const feature* k = from_lane(p.k, work.slots[0].node);
@@ -181,7 +205,7 @@ KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) 
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
-            Chunk values[UNROLL][CHUNKS];
+            Message values[UNROLL][CHUNKS];
             float scores[UNROLL];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
@@ -191,7 +215,7 @@ KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) 
 #endif
             }
 #if !WIDE
-            Chunk keys[UNROLL][CHUNKS];
+            Message keys[UNROLL][CHUNKS];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
@@ -213,7 +237,7 @@ KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) 
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    scores[u] = add_dot(scores[u], query[r], keys[u][r]);
+                    scores[u] = add_dot(scores[u], query[r], floats_of(keys[u][r]));
                 }
             }
 #endif
@@ -224,7 +248,7 @@ KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) 
                 sum[r] = scaled(sum[r], decay);
 #pragma unroll
                 for (int u = 0; u < UNROLL; u++) {
-                    add_scaled(sum[r], scores[u], values[u][r]);
+                    add_scaled(sum[r], scores[u], floats_of(values[u][r]));
                 }
             }
         }
@@ -308,7 +332,7 @@ __device__ __forceinline__ void add_attributes(
 }
 
 // grad_q_i = sum over the edges into i of d K / sqrt(channels), d = a (m <g_i, V> - <g_i, out_i>); attributes' gradients as they go by.
-KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
+KERNEL_OF_WARPS(transformer_by_destination, TransformerArgs, WARPS) {
     const Work work = find_work(p);
     const Task& task = work.task;
     const feature* k = from_lane(p.k, work.slots[0].node);
@@ -328,6 +352,7 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
 #endif
     }
 #if WIDE
+#pragma unroll 1
     for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
         const Slot slot = slot_of(p, work.head, chunk);
         delta = add_dot(delta, load_wide(p, p.g, task.row, slot), load_wide(p, p.out, task.row, slot));
@@ -342,7 +367,7 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
-            Chunk keys[UNROLL][CHUNKS];
+            Message keys[UNROLL][CHUNKS];
             float scores[UNROLL];
             float along[UNROLL];
 #pragma unroll
@@ -363,7 +388,7 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
                 }
             }
 #if !WIDE
-            Chunk values[UNROLL][CHUNKS];
+            Message values[UNROLL][CHUNKS];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
@@ -378,8 +403,8 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    scores[u] = add_dot(scores[u], query[r], keys[u][r]);
-                    along[u] = add_dot(along[u], g[r], values[u][r]);
+                    scores[u] = add_dot(scores[u], query[r], floats_of(keys[u][r]));
+                    along[u] = add_dot(along[u], g[r], floats_of(values[u][r]));
                 }
             }
 #endif
@@ -399,7 +424,7 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
                 const float d = from_share<UNROLL, LANES>(by_score, u);
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    add_scaled(sum[r], d, keys[u][r]);
+                    add_scaled(sum[r], d, floats_of(keys[u][r]));
                 }
 #if GENERAL
                 if (p.grad_attr) {
@@ -443,7 +468,7 @@ KERNEL(transformer_merge_by_destination, TransformerArgs, THREADS) {
 #else
 
 // Over the transpose, rows being sources: grad_k_j = sum over the edges out of j of d q_i / sqrt(channels), grad_v_j = sum of a m g_i.
-KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
+KERNEL_OF_WARPS(transformer_by_source, TransformerArgs, WARPS) {
     const Work work = find_work(p);
     const Task& task = work.task;
     const feature* q = from_lane(p.q, work.slots[0].wide);
@@ -458,8 +483,8 @@ KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
         own_key[r] = chunk_of(0.0f);
         own_value[r] = chunk_of(0.0f);
         if (!WIDE && !work.slots[r].attribute) {
-            own_key[r] = scaled(load_message(p, p.k, task.row, 0, work.slots[r]), log2_factor);
-            own_value[r] = load_message(p, p.v, task.row, 0, work.slots[r]);
+            own_key[r] = scaled(load_node(p, p.k, task.row, work.slots[r]), log2_factor);
+            own_value[r] = load_node(p, p.v, task.row, work.slots[r]);
         }
         key_sum[r] = chunk_of(0.0f);
         value_sum[r] = chunk_of(0.0f);
@@ -469,8 +494,8 @@ KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
-            Chunk queries[UNROLL][CHUNKS];
-            Chunk gs[UNROLL][CHUNKS];
+            Packed queries[UNROLL][CHUNKS];
+            Packed gs[UNROLL][CHUNKS];
             float2 numbers[SHARES::OWN];
             float scores[UNROLL];
             float along[UNROLL];
@@ -504,8 +529,8 @@ KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
                         own_key[r] = scaled(own_value[r], log2_factor);
                     }
 #endif
-                    scores[u] = add_dot(scores[u], own_key[r], queries[u][r]);
-                    along[u] = add_dot(along[u], own_value[r], gs[u][r]);
+                    scores[u] = add_dot(scores[u], own_key[r], unpacked(queries[u][r]));
+                    along[u] = add_dot(along[u], own_value[r], unpacked(gs[u][r]));
                 }
 #endif
             }
@@ -527,8 +552,8 @@ KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
                 const float passed = from_share<UNROLL, LANES>(by_value, u);
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    add_scaled(key_sum[r], d, queries[u][r]);
-                    add_scaled(value_sum[r], passed, gs[u][r]);
+                    add_scaled(key_sum[r], d, unpacked(queries[u][r]));
+                    add_scaled(value_sum[r], passed, unpacked(gs[u][r]));
                 }
             }
         }

@@ -5,7 +5,8 @@ use bytemuck::Pod;
 use super::{CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, graph::GraphArgs, source::Module};
 use crate::backend::{BackendError, DType, Tensor};
 
-pub(super) const THREADS: u32 = 256;
+/// A block waits for its longest row, so that few rows share one.
+pub(super) const THREADS: u32 = 128;
 const WARP: usize = 32;
 /// Chunks of a head that one lane holds at most.
 const MAX_CHUNKS: usize = 4;
@@ -31,6 +32,13 @@ pub(super) struct Layout {
     pub(super) lanes: usize,
     /// How often the rows are gone through, for a part of the heads each time.
     pub(super) passes: usize,
+}
+
+/// Edges of a task in flight, and warps that share a multiprocessor.
+struct Flight {
+    edges: u32,
+    warps: u32,
+    forward_warps: u32,
 }
 
 impl Layout {
@@ -62,16 +70,9 @@ impl Layout {
         }
     }
 
-    /// The module of a pass. Where lanes hold several chunks, fewer edges are in flight, fewer still by source, a pass that keeps two
-    /// rows and two sums, and where chunks are read with care. A head of one or two lanes has numbers of several edges in each, by
-    /// source, which takes registers too.
+    /// The module of a pass.
     pub(super) fn module(&self, file: &'static str, by_source: bool) -> Module {
-        let unroll: u32 = match (self.chunks, by_source || self.general) {
-            (1, true) if by_source && self.head_lanes <= 2 => 2,
-            (1, _) | (2, false) => 4,
-            (2, true) | (_, false) => 2,
-            (_, true) => 1,
-        };
+        let flight = self.flight(by_source);
         Module::new(file)
             .define("DTYPE", dtype_code(self.dtype))
             .define("SOURCE", by_source)
@@ -80,7 +81,28 @@ impl Layout {
             .define("THREADS", THREADS)
             .define("LANES", self.head_lanes as u32)
             .define("CHUNKS", self.chunks as u32)
-            .define("UNROLL", unroll)
+            .define("UNROLL", flight.edges)
+            .define("WARPS", flight.warps)
+            .define("FORWARD_WARPS", flight.forward_warps)
+    }
+
+    /// What a pass has under way: as much as its registers allow. They go to floats of rows that a lane holds: more of them by source, a
+    /// pass that keeps two rows and two sums, and where chunks are read with care. A head of one or two lanes has numbers of several
+    /// edges in each, which takes registers too.
+    fn flight(&self, by_source: bool) -> Flight {
+        let halves = self.dtype != DType::F32;
+        let careful = by_source || self.general;
+        let narrow = self.head_lanes <= 2;
+        let (edges, warps, forward_warps) = match self.chunks * chunk_of(self.dtype) {
+            4 if self.general => (if by_source && narrow { 2 } else { 4 }, 20, 24),
+            4 => (if by_source && narrow { 2 } else { 4 }, 24, 32),
+            8 if halves => (if self.general || (by_source && narrow) { 2 } else { 4 }, if narrow { 12 } else { 16 }, 20),
+            8 => (if careful { 2 } else { 4 }, 16, 20),
+            16 if halves => (2, if self.general { 8 } else { 12 }, 16),
+            16 => (if careful { 1 } else { 2 }, 12, 16),
+            _ => (1, 8, 8),
+        };
+        Flight { edges, warps, forward_warps }
     }
 
     /// Every module that a file may be asked for.
