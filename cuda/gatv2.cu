@@ -109,6 +109,8 @@ __device__ __forceinline__ Chunk sum_at_edge(const Gatv2Args& p, const Chunk& l,
     if (p.attr) {
         const float* attributes = attributes_at(p, position);
         const float* weight = p.weight + (u64)slot.at * p.weight_stride;
+        // Where a lane holds much, one attribute at a time leaves more registers.
+#pragma unroll(CHUNK * CHUNKS > 16 ? 1 : 4)
         for (u32 d = 0; d < p.attributes; d++) {
             const float attribute = attributes[d];
 #pragma unroll

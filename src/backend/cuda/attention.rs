@@ -94,9 +94,13 @@ impl Layout {
         let careful = by_source || self.general;
         let narrow = self.head_lanes <= 2;
         let (edges, warps, forward_warps) = match self.chunks * chunk_of(self.dtype) {
-            4 if self.general => (if by_source && narrow { 2 } else { 4 }, 20, 24),
+            4 if self.general => (if by_source && narrow { 2 } else { 4 }, 16, 20),
             4 => (if by_source && narrow { 2 } else { 4 }, 24, 32),
-            8 if halves => (if self.general || (by_source && narrow) { 2 } else { 4 }, if narrow { 12 } else { 16 }, 20),
+            8 if halves => (
+                if self.general || (by_source && narrow) { 2 } else { 4 },
+                if self.general || narrow { 12 } else { 16 },
+                20,
+            ),
             8 => (if careful { 2 } else { 4 }, 16, 20),
             16 if halves => (2, if self.general { 8 } else { 12 }, 16),
             16 => (if careful { 1 } else { 2 }, 12, 16),
