@@ -61,15 +61,21 @@ struct Gatv2Args {
     u32 range;
     u32 ranges;
     float slope;
+    float linear;    // what <att, u> and <att, |u|> are multiplied with for a score in units of log 2
+    float absolute;
 };
 
 __device__ __forceinline__ Chunk load_att(const Gatv2Args& p, const Slot& slot) {
+#if GENERAL
     Chunk chunk;
 #pragma unroll
     for (int c = 0; c < CHUNK; c++) {
         chunk.v[c] = c < slot.count ? p.att[slot.at + c] : 0.0f;
     }
     return chunk;
+#else
+    return slot.count > 0 ? load_floats(p.att + slot.at) : chunk_of(0.0f);
+#endif
 }
 
 // <att, u> and <att, |u|>, of which a score is made.
@@ -88,7 +94,7 @@ __device__ __forceinline__ void add_score(Score& score, const Chunk& att, const 
 
 // In units of log 2.
 __device__ __forceinline__ float score_of(const Gatv2Args& p, const Score& score) {
-    return LOG2_E * 0.5f * fmaf(1.0f + p.slope, score.linear, (1.0f - p.slope) * score.absolute);
+    return fmaf(p.linear, score.linear, p.absolute * score.absolute);
 }
 
 // `value` leaky'(u) for each channel, `below` being `value` times the slope.

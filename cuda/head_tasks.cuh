@@ -68,7 +68,7 @@ __device__ __forceinline__ Chunk divided(const Chunk& chunk, float divisor) {
     return result;
 }
 
-// What a thread works on.
+// The part of the rows that a thread works on.
 struct HeadTask {
     Task task;
     u32 count;  // edges
@@ -78,6 +78,11 @@ struct HeadTask {
     u32 first_chunk;  // of the head's, that the task holds
     bool mine;        // whether there is anything to store
 };
+
+// The head to read of, also where there is none.
+template <class Args> __device__ __forceinline__ u32 some_head(const Args& p, const HeadTask& work) {
+    return work.head < p.heads ? work.head : 0;
+}
 
 // The head of this thread in a pass, and its part of the channels.
 template <class Args> __device__ __forceinline__ void find_head(const Args& p, u32 pass, HeadTask& work) {
@@ -93,13 +98,66 @@ template <class Args> __device__ __forceinline__ void find_head(const Args& p, u
 }
 
 template <class Args> __device__ __forceinline__ void find_head_task(const Args& p, HeadTask& work) {
-    const u32 pass = blockIdx.x / p.blocks_a_pass;
-    const u32 block = blockIdx.x - pass * p.blocks_a_pass;
+    // Rows of few edges are done before divisions are.
+    u32 pass = 0;
+    u32 block = blockIdx.x;
+    if (block >= p.blocks_a_pass) {
+        pass = block / p.blocks_a_pass;
+        block -= pass * p.blocks_a_pass;
+    }
     find_head(p, p.first_pass + pass, work);
-    const bool found = find_group_task(p.graph, block * (THREADS / p.lanes) + threadIdx.x / p.lanes, work.task);
+    const u32 group = (block * THREADS + threadIdx.x) >> __ffs(p.lanes) - 1;
+    const bool found = find_group_task(p.graph, group, work.task);
     work.mine = found && work.head < p.heads;
     work.count = work.task.last - work.task.first;
     work.most = most_of_groups(work.count, p.lanes);
+}
+
+// A chunk of a head: where it starts in a row, and how many of its numbers there are.
+struct Slot {
+    u32 at;
+    u32 count;
+};
+
+// What a thread works on, and its chunks. Kernels say by `slot_of` where those are.
+template <class Slot> struct Slots : HeadTask {
+    Slot slots[CHUNKS];
+};
+
+template <class Args, class Work> __device__ __forceinline__ void find_slots(const Args& p, Work& work) {
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        work.slots[r] = slot_of(p, work.head, work.first_chunk + work.lane + r * LANES);
+#if !GENERAL
+        // Lanes past a head's channels would rather read what another one reads than ask whether they may.
+        if (work.slots[r].count == 0) {
+            work.slots[r] = slot_of(p, some_head(p, work), work.first_chunk);
+            work.slots[r].count = 0;
+        }
+#endif
+    }
+}
+
+template <class Args> __device__ __forceinline__ auto find_work(const Args& p) {
+    Slots<decltype(slot_of(p, 0, 0))> work;
+    find_head_task(p, work);
+    find_slots(p, work);
+    return work;
+}
+
+// A matrix whose rows are gathered, from the lane's first chunk on: an address is then one multiplication and addition.
+template <class Work> __device__ __forceinline__ const feature* from_lane(const feature* matrix, const Work& work) {
+    return GENERAL ? matrix : matrix + work.slots[0].at;
+}
+
+// The lane's chunk `r`, which starts `at` in a row, of a row gathered from what `from_lane` gave.
+template <class Work>
+__device__ __forceinline__ Packed gather_slot(const Work& work, const feature* from, u32 row, u32 bytes, u32 at, bool aligned, int r) {
+#if GENERAL
+    return load_slot(row_of(from, row, bytes) + at, work.slots[r].count, aligned);
+#else
+    return load_packed(row_of(from, row, bytes) + (int)(work.slots[r].at - work.slots[0].at));
+#endif
 }
 
 // What is to be stored of a sum over the edges. Lanes without edges have read some all the same, and a product of 0 and infinity.

@@ -53,37 +53,37 @@ struct TransformerArgs {
     u32 padding;
 };
 
-// A chunk of a head: where it starts, and how many of its numbers there are.
-struct Slot {
-    u32 wide;  // in a row of q
-    u32 node;  // in a row of k, or of the attributes
-    u32 count;
+// A chunk of a head: `at` in a row of q.
+struct MessageSlot : Slot {
+    u32 node;  // where it starts in a row of k, or of the attributes
     bool attribute;
 };
 
-__device__ __forceinline__ Slot slot_of(const TransformerArgs& p, u32 head, u32 chunk) {
-    Slot slot;
+typedef Slots<MessageSlot> Work;
+
+__device__ __forceinline__ MessageSlot slot_of(const TransformerArgs& p, u32 head, u32 chunk) {
+    MessageSlot slot;
 #if GENERAL
     slot.attribute = chunk >= p.node_chunks;
     const u32 first = slot.attribute ? (chunk - p.node_chunks) * CHUNK : chunk * CHUNK;
     const u32 all = slot.attribute ? p.attributes : p.channels;
-    slot.wide = head * (p.channels + p.attributes) + (slot.attribute ? p.channels : 0) + first;
+    slot.at = head * (p.channels + p.attributes) + (slot.attribute ? p.channels : 0) + first;
     slot.node = slot.attribute ? first : head * p.channels + first;
     slot.count = head < p.heads && chunk < p.head_chunks ? min(all - first, (u32)CHUNK) : 0;
 #else
     slot.attribute = false;
     slot.count = head < p.heads && chunk < p.node_chunks ? CHUNK : 0;
-    slot.wide = (head * p.node_chunks + chunk) * CHUNK;
-    slot.node = slot.wide;
+    slot.at = (head * p.node_chunks + chunk) * CHUNK;
+    slot.node = slot.at;
 #endif
     return slot;
 }
 
-__device__ __forceinline__ Chunk load_wide(const TransformerArgs& p, const feature* matrix, u32 row, const Slot& slot) {
-    return unpacked(load_slot(row_of(matrix, row, p.wide_bytes) + slot.wide, slot.count, p.wide_aligned));
+__device__ __forceinline__ Chunk load_wide(const TransformerArgs& p, const feature* matrix, u32 row, const MessageSlot& slot) {
+    return unpacked(load_slot(row_of(matrix, row, p.wide_bytes) + slot.at, slot.count, p.wide_aligned));
 }
 
-__device__ __forceinline__ Chunk load_attributes(const TransformerArgs& p, u32 position, const Slot& slot) {
+__device__ __forceinline__ Chunk load_attributes(const TransformerArgs& p, u32 position, const MessageSlot& slot) {
     const float* at = (const float*)((const char*)p.attr + (u64)position * p.attr_bytes) + slot.node;
     Chunk chunk;
 #pragma unroll
@@ -93,53 +93,18 @@ __device__ __forceinline__ Chunk load_attributes(const TransformerArgs& p, u32 p
     return chunk;
 }
 
-__device__ __forceinline__ Chunk load_node(const TransformerArgs& p, const feature* matrix, u32 row, const Slot& slot) {
+__device__ __forceinline__ Chunk load_node(const TransformerArgs& p, const feature* matrix, u32 row, const MessageSlot& slot) {
     return unpacked(load_slot(row_of(matrix, row, p.node_bytes) + slot.node, slot.count, p.node_aligned));
 }
 
 // Of a key or value: the chunk of the source's row, or of the attributes of the edge at `position` of edge order.
-__device__ __forceinline__ Chunk load_message(const TransformerArgs& p, const feature* matrix, u32 row, u32 position, const Slot& slot) {
+__device__ __forceinline__ Chunk load_message(const TransformerArgs& p, const feature* matrix, u32 row, u32 position, const MessageSlot& slot) {
 #if GENERAL
     if (slot.attribute) {
         return load_attributes(p, position, slot);
     }
 #endif
     return load_node(p, matrix, row, slot);
-}
-
-struct Work : HeadTask {
-    Slot slots[CHUNKS];
-};
-
-__device__ __forceinline__ Work find_work(const TransformerArgs& p) {
-    Work work;
-    find_head_task(p, work);
-#pragma unroll
-    for (int r = 0; r < CHUNKS; r++) {
-        work.slots[r] = slot_of(p, work.head, work.first_chunk + work.lane + r * LANES);
-#if !GENERAL
-        // Lanes past a head's channels would rather read what another one reads than ask whether they may.
-        if (CHUNKS == 1 && work.slots[r].count == 0) {
-            const u32 some = work.head < p.heads ? work.head : 0;
-            work.slots[r].wide = work.slots[r].node = some * p.node_chunks * CHUNK;
-        }
-#endif
-    }
-    return work;
-}
-
-// A matrix whose rows are gathered, from the lane's first chunk on: an address is then one multiplication and addition.
-__device__ __forceinline__ const feature* from_lane(const feature* matrix, u32 first) {
-    return GENERAL ? matrix : matrix + first;
-}
-
-// The lane's chunk `r` of a row gathered from what `from_lane` gave. With one chunk a lane all lanes read, as said above.
-__device__ __forceinline__ Packed gather(const feature* from, u32 row, u32 bytes, u32 at, const Slot& slot, bool aligned, int r) {
-#if GENERAL
-    return load_slot(row_of(from, row, bytes) + at, slot.count, aligned);
-#else
-    return load_slot(row_of(from, row, bytes) + r * LANES * CHUNK, CHUNKS == 1 ? CHUNK : slot.count, true);
-#endif
 }
 
 // A chunk of a key or value in flight. Attributes are floats.
@@ -153,7 +118,7 @@ __device__ __forceinline__ Message gather_message(const TransformerArgs& p, cons
 #if GENERAL
     return load_message(p, from, row, position, work.slots[r]);
 #else
-    return gather(from, row, p.node_bytes, work.slots[r].node, work.slots[r], p.node_aligned, r);
+    return gather_slot(work, from, row, p.node_bytes, work.slots[r].node, p.node_aligned, r);
 #endif
 }
 
@@ -166,7 +131,7 @@ __device__ __forceinline__ Chunk floats_of(const Message& message) {
 }
 
 __device__ __forceinline__ Packed gather_wide(const TransformerArgs& p, const Work& work, const feature* from, u32 row, int r) {
-    return gather(from, row, p.wide_bytes, work.slots[r].wide, work.slots[r], p.wide_aligned, r);
+    return gather_slot(work, from, row, p.wide_bytes, work.slots[r].at, p.wide_aligned, r);
 }
 
 #if WIDE
@@ -175,7 +140,7 @@ __device__ __forceinline__ float2 products(const TransformerArgs& p, const Work&
     float2 sums = make_float2(0.0f, 0.0f);
 #pragma unroll 1
     for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
-        const Slot slot = slot_of(p, work.head, chunk);
+        const MessageSlot slot = slot_of(p, work.head, chunk);
         sums.x = add_dot(sums.x, load_wide(p, p.q, i, slot), load_message(p, p.k, j, position, slot));
         if (values) {
             sums.y = add_dot(sums.y, load_wide(p, p.g, i, slot), load_message(p, p.v, j, position, slot));
@@ -190,8 +155,8 @@ __device__ __forceinline__ float2 products(const TransformerArgs& p, const Work&
 KERNEL_OF_WARPS(transformer_forward, TransformerArgs, FORWARD_WARPS) {
     const Work work = find_work(p);
     const Task& task = work.task;
-    const feature* k = from_lane(p.k, work.slots[0].node);
-    const feature* v = from_lane(p.v, work.slots[0].node);
+    const feature* k = from_lane(p.k, work);
+    const feature* v = from_lane(p.v, work);
     const float log2_factor = p.factor * LOG2_E;
     Chunk query[CHUNKS];
     Chunk sum[CHUNKS];
@@ -274,9 +239,9 @@ KERNEL_OF_WARPS(transformer_forward, TransformerArgs, FORWARD_WARPS) {
     feature* out = (feature*)row_of(p.out, task.row, p.wide_bytes);
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
-        const Slot& slot = work.slots[r];
+        const MessageSlot& slot = work.slots[r];
         if (slot.count > 0) {
-            store_slot(out + slot.wide, over_edges(work, output_of(p, softmax, sum[r])), slot.count, p.wide_aligned);
+            store_slot(out + slot.at, over_edges(work, output_of(p, softmax, sum[r])), slot.count, p.wide_aligned);
         }
     }
     if (first) {
@@ -293,8 +258,8 @@ KERNEL(transformer_merge, TransformerArgs, THREADS) {
     Softmax softmax;
     const Chunk sum = merge_softmaxes(p, at, softmax);
     const u32 row = at.heavy[0];
-    const Slot slot = slot_of(p, at.head, at.chunk);
-    store_slot((feature*)row_of(p.out, row, p.wide_bytes) + slot.wide, sum, slot.count, p.wide_aligned);
+    const MessageSlot slot = slot_of(p, at.head, at.chunk);
+    store_slot((feature*)row_of(p.out, row, p.wide_bytes) + slot.at, sum, slot.count, p.wide_aligned);
     if (at.chunk == 0) {
         p.logsumexp[(u64)row * p.logsumexp_stride + at.head] = logsumexp_of(softmax, true);
     }
@@ -306,7 +271,7 @@ __device__ __forceinline__ void add_attributes(
 ) {
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
-        const Slot& slot = work.slots[r];
+        const MessageSlot& slot = work.slots[r];
         Chunk sum = chunk_of(0.0f);
         if (slot.attribute && work.head < p.heads) {
             add_scaled(sum, by_score, query[r]);
@@ -335,8 +300,8 @@ __device__ __forceinline__ void add_attributes(
 KERNEL_OF_WARPS(transformer_by_destination, TransformerArgs, WARPS) {
     const Work work = find_work(p);
     const Task& task = work.task;
-    const feature* k = from_lane(p.k, work.slots[0].node);
-    const feature* v = from_lane(p.v, work.slots[0].node);
+    const feature* k = from_lane(p.k, work);
+    const feature* v = from_lane(p.v, work);
     const float log2_factor = p.factor * LOG2_E;
     Chunk query[CHUNKS];
     Chunk g[CHUNKS];
@@ -354,12 +319,12 @@ KERNEL_OF_WARPS(transformer_by_destination, TransformerArgs, WARPS) {
 #if WIDE
 #pragma unroll 1
     for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
-        const Slot slot = slot_of(p, work.head, chunk);
+        const MessageSlot slot = slot_of(p, work.head, chunk);
         delta = add_dot(delta, load_wide(p, p.g, task.row, slot), load_wide(p, p.out, task.row, slot));
     }
 #endif
     delta = sum_over_lanes(delta, LANES);
-    const float logsumexp = LOG2_E * p.logsumexp[(u64)task.row * p.logsumexp_stride + (work.head < p.heads ? work.head : 0)];
+    const float logsumexp = LOG2_E * p.logsumexp[(u64)task.row * p.logsumexp_stride + some_head(p, work)];
     if (work.mine && work.lane == 0 && work.first_chunk == 0 && task.first == p.graph.offsets[task.row]) {
         p.numbers[(u64)task.row * p.heads + work.head] = make_float2(logsumexp, delta);
     }
@@ -441,7 +406,7 @@ KERNEL_OF_WARPS(transformer_by_destination, TransformerArgs, WARPS) {
     feature* grad_q = (feature*)row_of(p.grad_q, task.row, p.wide_bytes);
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
-        const Slot& slot = work.slots[r];
+        const MessageSlot& slot = work.slots[r];
         if (slot.count == 0) {
             continue;
         }
@@ -450,7 +415,7 @@ KERNEL_OF_WARPS(transformer_by_destination, TransformerArgs, WARPS) {
             const u32 chunk = work.first_chunk + work.lane + r * LANES;
             store_floats(p.partials + partial_at(p, task.partial, work.head, chunk), grad);
         } else {
-            store_slot(grad_q + slot.wide, grad, slot.count, p.wide_aligned);
+            store_slot(grad_q + slot.at, grad, slot.count, p.wide_aligned);
         }
     }
 }
@@ -460,8 +425,8 @@ KERNEL(transformer_merge_by_destination, TransformerArgs, THREADS) {
     if (!find_heavy(p, at)) {
         return;
     }
-    const Slot slot = slot_of(p, at.head, at.chunk);
-    feature* grad_q = (feature*)row_of(p.grad_q, at.heavy[0], p.wide_bytes) + slot.wide;
+    const MessageSlot slot = slot_of(p, at.head, at.chunk);
+    feature* grad_q = (feature*)row_of(p.grad_q, at.heavy[0], p.wide_bytes) + slot.at;
     store_slot(grad_q, sum_of_segments(p, p.partials, at), slot.count, p.wide_aligned);
 }
 
@@ -471,8 +436,8 @@ KERNEL(transformer_merge_by_destination, TransformerArgs, THREADS) {
 KERNEL_OF_WARPS(transformer_by_source, TransformerArgs, WARPS) {
     const Work work = find_work(p);
     const Task& task = work.task;
-    const feature* q = from_lane(p.q, work.slots[0].wide);
-    const feature* g = from_lane(p.g, work.slots[0].wide);
+    const feature* q = from_lane(p.q, work);
+    const feature* g = from_lane(p.g, work);
     const float log2_factor = p.factor * LOG2_E;
     Chunk own_key[CHUNKS];
     Chunk own_value[CHUNKS];
@@ -490,7 +455,7 @@ KERNEL_OF_WARPS(transformer_by_source, TransformerArgs, WARPS) {
         value_sum[r] = chunk_of(0.0f);
     }
     const DropoutKey key = key_of(p);
-    const u32 some_head = work.head < p.heads ? work.head : 0;
+    const u32 head = some_head(p, work);
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
@@ -510,7 +475,7 @@ KERNEL_OF_WARPS(transformer_by_source, TransformerArgs, WARPS) {
 #pragma unroll
             for (int o = 0; o < SHARES::OWN; o++) {
                 const u32 column = p.graph.columns[edge_at(work.task, step + edge_of_share<UNROLL, LANES>(o))];
-                numbers[o] = p.numbers[(u64)column * p.heads + some_head];
+                numbers[o] = p.numbers[(u64)column * p.heads + head];
             }
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
@@ -564,7 +529,7 @@ KERNEL_OF_WARPS(transformer_by_source, TransformerArgs, WARPS) {
     const u64 row = (u64)task.row * p.node_bytes;
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
-        const Slot& slot = work.slots[r];
+        const MessageSlot& slot = work.slots[r];
         if (slot.count == 0 || slot.attribute) {
             continue;
         }
@@ -585,7 +550,7 @@ KERNEL(transformer_merge_by_source, TransformerArgs, THREADS) {
     if (!find_heavy(p, at)) {
         return;
     }
-    const Slot slot = slot_of(p, at.head, at.chunk);
+    const MessageSlot slot = slot_of(p, at.head, at.chunk);
     if (slot.attribute) {
         return;
     }

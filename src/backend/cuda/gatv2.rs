@@ -58,6 +58,8 @@ struct Gatv2Args {
     range: u32,
     ranges: u32,
     slope: f32,
+    linear: f32,
+    absolute: f32,
 }
 
 pub(super) fn modules() -> Vec<Module> {
@@ -101,6 +103,8 @@ impl CudaBackend {
             passes: layout.passes as u32,
             aligned: layout.heads_are_aligned(channels).into(),
             slope: input.negative_slope,
+            linear: std::f32::consts::LOG2_E * 0.5 * (1.0 + input.negative_slope),
+            absolute: std::f32::consts::LOG2_E * 0.5 * (1.0 - input.negative_slope),
             ..Gatv2Args::zeroed()
         };
         if let Some(edge) = &input.edge {
