@@ -3,11 +3,11 @@
 // `lanes` threads have a task, all of its heads that fit: a head lies over LANES of them, each with CHUNKS chunks of 16 bytes. Heads
 // that do not fit are passes of the grid, one after the other, so that each gathers from a slice of the matrices that the cache holds
 // longer. UNROLL edges are in flight; the columns of the next ones are read meanwhile. Consecutive rows share a block, so that columns
-// which they have in common are read once through L1.
+// which they have in common are read once through L1; few of them where rows differ much in length, since a block waits for its longest.
 // WIDE: heads of more channels than a warp has registers for. A pass is a part of a head's channels, scores are computed from all of
 // them, once for each part.
 //
-// THREADS of a block; LANES, CHUNKS, UNROLL; GENERAL: 1 if chunks are to be read with care; WIDE; WARPS and FORWARD_WARPS that are to
+// THREADS of a block at most; LANES, CHUNKS, UNROLL; GENERAL: 1 if chunks are to be read with care; WIDE; WARPS and FORWARD_WARPS that are to
 // share a multiprocessor, the latter in forward passes. Functions take the arguments of any kernel: `graph`, `dropout`, `attr`, `heads`, `head_chunks` (chunks of a head), `lanes`, `blocks_a_pass`, `first_pass`.
 #include "attention.cuh"
 
@@ -106,8 +106,8 @@ template <class Args> __device__ __forceinline__ void find_head_task(const Args&
         block -= pass * p.blocks_a_pass;
     }
     find_head(p, p.first_pass + pass, work);
-    const u32 group = (block * THREADS + threadIdx.x) >> __ffs(p.lanes) - 1;
-    const bool found = find_group_task(p.graph, group, work.task);
+    const u32 shift = __ffs(p.lanes) - 1;
+    const bool found = find_group_task(p.graph, block * (blockDim.x >> shift) + (threadIdx.x >> shift), work.task);
     work.mine = found && work.head < p.heads;
     work.count = work.task.last - work.task.first;
     work.most = most_of_groups(work.count, p.lanes);

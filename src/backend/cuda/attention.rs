@@ -5,8 +5,10 @@ use bytemuck::Pod;
 use super::{CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, graph::GraphArgs, source::Module};
 use crate::backend::{BackendError, DType, Tensor};
 
-/// A block waits for its longest row, so that few rows share one.
+/// Threads of a block.
 pub(super) const THREADS: u32 = 128;
+/// The same where rows differ much in length. A block holds its place on a multiprocessor until its longest row is done.
+const THREADS_OF_UNEVEN_ROWS: u32 = 64;
 const WARP: usize = 32;
 /// Chunks of a head that one lane holds at most.
 const MAX_CHUNKS: usize = 4;
@@ -139,7 +141,7 @@ impl Layout {
     }
 
     pub(super) fn blocks_a_pass(&self, graph: &GraphArgs) -> u32 {
-        graph.num_tasks().div_ceil(u64::from(THREADS) / self.lanes as u64) as u32
+        graph.num_tasks().div_ceil(u64::from(threads_of_rows(graph)) / self.lanes as u64) as u32
     }
 
     /// Room for the sums of the segments of heavy rows, if there are any.
@@ -163,9 +165,14 @@ impl Layout {
     }
 
     /// Chunks of the heads of heavy rows.
-    pub(super) fn heavy_chunks(&self, graph: &GraphArgs) -> u64 {
+    fn heavy_chunks(&self, graph: &GraphArgs) -> u64 {
         u64::from(graph.num_heavy) * self.heads as u64 * self.head_chunks as u64
     }
+}
+
+/// Threads of a block that goes over rows. Plans cut rows only where they differ much.
+fn threads_of_rows(graph: &GraphArgs) -> u32 {
+    if graph.num_segments > 0 { THREADS_OF_UNEVEN_ROWS } else { THREADS }
 }
 
 /// From a row to the next.
@@ -180,21 +187,38 @@ pub(super) fn row_bytes(tensor: &Tensor) -> Result<u32, BackendError> {
 }
 
 impl CudaBackend {
-    /// Runs a kernel over `passes` of the tasks.
+    /// Runs a kernel over the rows of a graph, `passes` times, for other heads or another part of them each time.
     ///
     /// # Safety
     /// The arguments fit.
     pub(super) unsafe fn run_passes<A: Pod>(
         &self,
-        module: &Module,
-        entry: &'static str,
+        layout: &Layout,
+        graph: &GraphArgs,
+        (module, entry): (&Module, &'static str),
         args: &A,
-        blocks: u32,
         passes: usize,
     ) -> Result<(), BackendError> {
-        let threads = u64::from(blocks) * u64::from(THREADS);
+        let threads = threads_of_rows(graph);
+        let all = (u64::from(layout.blocks_a_pass(graph)) * u64::from(threads)).saturating_mul(passes as u64);
         // SAFETY: the caller's promise.
-        unsafe { self.launch(module, entry, blocks_for(threads.saturating_mul(passes as u64), THREADS)?, args) }
+        unsafe { self.launch(module, entry, blocks_for(all, threads)?, args) }
+    }
+
+    /// Runs a kernel over `ranges` ranges of edges, `passes` times.
+    ///
+    /// # Safety
+    /// The arguments fit.
+    pub(super) unsafe fn run_ranges<A: Pod>(
+        &self,
+        (module, entry): (&Module, &'static str),
+        args: &A,
+        ranges: u32,
+        passes: usize,
+    ) -> Result<(), BackendError> {
+        let threads = (u64::from(ranges) * u64::from(THREADS)).saturating_mul(passes as u64);
+        // SAFETY: the caller's promise.
+        unsafe { self.launch(module, entry, blocks_for(threads, THREADS)?, args) }
     }
 
     /// Adds up the segments of heavy rows.
@@ -203,13 +227,13 @@ impl CudaBackend {
     /// The arguments fit.
     pub(super) unsafe fn run_merge<A: Pod>(
         &self,
-        module: &Module,
-        entry: &'static str,
+        layout: &Layout,
+        graph: &GraphArgs,
+        (module, entry): (&Module, &'static str),
         args: &A,
-        chunks: u64,
     ) -> Result<(), BackendError> {
         // SAFETY: the caller's promise.
-        unsafe { self.launch(module, entry, blocks_for(chunks, THREADS)?, args) }
+        unsafe { self.launch(module, entry, blocks_for(layout.heavy_chunks(graph), THREADS)?, args) }
     }
 }
 

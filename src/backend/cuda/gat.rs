@@ -128,8 +128,8 @@ impl GatKernels for CudaBackend {
         let module = layout.module("gat", false);
         // SAFETY: see above.
         unsafe {
-            self.run_passes(&module, "gat_forward", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "gat_merge", &kernel, layout.heavy_chunks(&kernel.graph))
+            self.run_passes(&layout, &kernel.graph, (&module, "gat_forward"), &kernel, layout.passes)?;
+            self.run_merge(&layout, &kernel.graph, (&module, "gat_merge"), &kernel)
         }
     }
 
@@ -159,11 +159,10 @@ impl GatKernels for CudaBackend {
         for first_pass in 0..launches as u32 {
             let kernel = GatArgs { first_pass, ..kernel };
             // SAFETY: see above.
-            unsafe { self.run_passes(&module, "gat_by_destination", &kernel, kernel.blocks_a_pass, passes)? };
+            unsafe { self.run_passes(&layout, &kernel.graph, (&module, "gat_by_destination"), &kernel, passes)? };
         }
-        let chunks = layout.heavy_chunks(&kernel.graph);
         // SAFETY: see above.
-        unsafe { self.run_merge(&module, "gat_merge_by_destination", &kernel, chunks)? };
+        unsafe { self.run_merge(&layout, &kernel.graph, (&module, "gat_merge_by_destination"), &kernel)? };
         drop(score_partials);
         if let Some(grad_weight) = args.grad_weight {
             let ranges = grad_weight.rows() as u32;
@@ -177,7 +176,7 @@ impl GatKernels for CudaBackend {
             };
             let passes = layout.passes * (kernel.attributes as usize).div_ceil(layout.head_lanes);
             // SAFETY: see above.
-            unsafe { self.run_passes(&module, "gat_weight", &kernel, ranges, passes)? };
+            unsafe { self.run_ranges((&module, "gat_weight"), &kernel, ranges, passes)? };
         }
 
         let segment = args.plan_by_source.segment;
@@ -192,8 +191,8 @@ impl GatKernels for CudaBackend {
         let module = layout.module("gat", true);
         // SAFETY: see above.
         unsafe {
-            self.run_passes(&module, "gat_by_source", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "gat_merge_by_source", &kernel, layout.heavy_chunks(&kernel.graph))
+            self.run_passes(&layout, &kernel.graph, (&module, "gat_by_source"), &kernel, layout.passes)?;
+            self.run_merge(&layout, &kernel.graph, (&module, "gat_merge_by_source"), &kernel)
         }
     }
 }

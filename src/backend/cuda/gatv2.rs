@@ -134,8 +134,8 @@ impl Gatv2Kernels for CudaBackend {
         let module = layout.module("gatv2", false);
         // SAFETY: see above.
         unsafe {
-            self.run_passes(&module, "gatv2_forward", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "gatv2_merge", &kernel, layout.heavy_chunks(&kernel.graph))
+            self.run_passes(&layout, &kernel.graph, (&module, "gatv2_forward"), &kernel, layout.passes)?;
+            self.run_merge(&layout, &kernel.graph, (&module, "gatv2_merge"), &kernel)
         }
     }
 
@@ -171,11 +171,10 @@ impl Gatv2Kernels for CudaBackend {
         for first_pass in 0..launches as u32 {
             let kernel = Gatv2Args { first_pass, ..kernel };
             // SAFETY: see above.
-            unsafe { self.run_passes(&module, "gatv2_by_destination", &kernel, kernel.blocks_a_pass, passes)? };
+            unsafe { self.run_passes(&layout, &kernel.graph, (&module, "gatv2_by_destination"), &kernel, passes)? };
         }
-        let chunks = layout.heavy_chunks(&kernel.graph);
         // SAFETY: see above.
-        unsafe { self.run_merge(&module, "gatv2_merge_by_destination", &kernel, chunks)? };
+        unsafe { self.run_merge(&layout, &kernel.graph, (&module, "gatv2_merge_by_destination"), &kernel)? };
         drop((partials, second));
         if let Some(grad_weight) = args.grad_weight {
             let ranges = grad_weight.rows() as u32;
@@ -189,7 +188,7 @@ impl Gatv2Kernels for CudaBackend {
             };
             let passes = layout.passes * (kernel.attributes as usize).div_ceil(TILE);
             // SAFETY: see above.
-            unsafe { self.run_passes(&module, "gatv2_weight", &kernel, ranges, passes)? };
+            unsafe { self.run_ranges((&module, "gatv2_weight"), &kernel, ranges, passes)? };
         }
 
         let segment = args.plan_by_source.segment;
@@ -199,8 +198,8 @@ impl Gatv2Kernels for CudaBackend {
         let module = layout.module("gatv2", true);
         // SAFETY: see above.
         unsafe {
-            self.run_passes(&module, "gatv2_by_source", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "gatv2_merge_by_source", &kernel, layout.heavy_chunks(&kernel.graph))
+            self.run_passes(&layout, &kernel.graph, (&module, "gatv2_by_source"), &kernel, layout.passes)?;
+            self.run_merge(&layout, &kernel.graph, (&module, "gatv2_merge_by_source"), &kernel)
         }
     }
 }

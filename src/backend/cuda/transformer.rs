@@ -122,8 +122,8 @@ impl TransformerKernels for CudaBackend {
         let module = layout.module("transformer", false);
         // SAFETY: see above.
         unsafe {
-            self.run_passes(&module, "transformer_forward", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "transformer_merge", &kernel, layout.heavy_chunks(&kernel.graph))
+            self.run_passes(&layout, &kernel.graph, (&module, "transformer_forward"), &kernel, layout.passes)?;
+            self.run_merge(&layout, &kernel.graph, (&module, "transformer_merge"), &kernel)
         }
     }
 
@@ -155,12 +155,12 @@ impl TransformerKernels for CudaBackend {
         for first_pass in 0..launches as u32 {
             let kernel = TransformerArgs { first_pass, ..kernel };
             // SAFETY: see above.
-            unsafe { self.run_passes(&module, "transformer_by_destination", &kernel, kernel.blocks_a_pass, passes)? };
+            unsafe {
+                self.run_passes(&layout, &kernel.graph, (&module, "transformer_by_destination"), &kernel, passes)?
+            };
         }
         // SAFETY: see above.
-        unsafe {
-            self.run_merge(&module, "transformer_merge_by_destination", &kernel, layout.heavy_chunks(&kernel.graph))?
-        };
+        unsafe { self.run_merge(&layout, &kernel.graph, (&module, "transformer_merge_by_destination"), &kernel)? };
         drop(partials);
 
         let common = self.transformer_args(input, &layout, Direction::Transposed, args.transposed_plan.segment)?;
@@ -174,8 +174,8 @@ impl TransformerKernels for CudaBackend {
         let module = layout.module("transformer", true);
         // SAFETY: see above.
         unsafe {
-            self.run_passes(&module, "transformer_by_source", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "transformer_merge_by_source", &kernel, layout.heavy_chunks(&kernel.graph))
+            self.run_passes(&layout, &kernel.graph, (&module, "transformer_by_source"), &kernel, layout.passes)?;
+            self.run_merge(&layout, &kernel.graph, (&module, "transformer_merge_by_source"), &kernel)
         }
     }
 }
