@@ -22,45 +22,16 @@
 // bytes. THREADS, LANES, CHUNKS, UNROLL, WIDE as in head_tasks.cuh.
 #include "gat.cuh"
 
-struct GatArgs {
-    Graph graph;
+struct GatArgs : GatFamilyArgs {
     const feature* z;
-    const feature* g;
-    feature* h;
     const float* source;
     const float* destination;
-    float* logsumexp;
     feature* grad_z;
     float* grad_source;
     float* grad_destination;
-    float* grad_attr;
-    float* grad_weight;
-    const float* attr;
-    const float* weight;
-    const u32* rows;
-    float2* numbers;
-    float* partials;
     float* score_partials;
-    float2* statistics;
-    Dropout dropout;
-    u32 row_bytes;
-    u32 score_stride;  // of source, destination, logsumexp and their gradients
-    u32 logsumexp_stride;
-    u32 attr_bytes;
-    u32 weight_stride;
-    u32 grad_weight_stride;
-    u32 heads;
-    u32 channels;
-    u32 attributes;
-    u32 head_chunks;
-    u32 lanes;
-    u32 blocks_a_pass;
-    u32 first_pass;
-    u32 passes;
-    u32 aligned;
-    u32 range;
-    u32 ranges;
-    float slope;
+    u32 score_stride;  // of source, destination and their gradients
+    u32 padding;
 };
 
 // What the edge at `position` adds to a score.

@@ -1,10 +1,21 @@
 // What GAT and GATv2 share: matrices whose rows are the heads' channels, one head after the other, and gradients of the weight of edge
 // attributes, summed over ranges of edges.
-//
-// On top of what head_tasks.cuh asks for, arguments have `channels`, `row_bytes` (from a row of any feature matrix to the next),
-// `aligned` (whether heads start at multiples of 16 bytes), and for edges `attr`, `attr_bytes`, `attributes`, `rows` (the destination of
-// each edge), `range` (edges of a range), `ranges` and `passes`.
 #include "head_tasks.cuh"
+
+struct GatFamilyArgs : AttentionArgs {
+    feature* h;
+    const float* weight;
+    float* grad_weight;
+    const u32* rows;  // the destination of each edge
+    u32 row_bytes;    // from a row of any feature matrix to the next
+    u32 aligned;      // whether heads start at multiples of 16 bytes
+    u32 weight_stride;
+    u32 grad_weight_stride;
+    u32 range;        // edges of a range
+    u32 ranges;
+    float slope;
+    u32 padding;
+};
 
 template <class Args> __device__ __forceinline__ Slot slot_of(const Args& p, u32 head, u32 chunk) {
     Slot slot;

@@ -22,47 +22,18 @@
 // bytes. THREADS, LANES, CHUNKS, UNROLL, WIDE as in head_tasks.cuh.
 #include "gat.cuh"
 
-struct Gatv2Args {
-    Graph graph;
+struct Gatv2Args : GatFamilyArgs {
     const feature* l;
     const feature* r;
-    const feature* g;
-    feature* h;
-    float* logsumexp;
+    const float* att;
     feature* grad_l;
     feature* grad_r;
     float* grad_att;
-    float* grad_attr;
-    float* grad_weight;
-    const float* att;
-    const float* attr;
-    const float* weight;
-    const u32* rows;
-    float2* numbers;
-    float* partials;
     float* second_partials;
-    float2* statistics;
-    Dropout dropout;
-    u32 row_bytes;
     u32 grad_att_stride;
-    u32 attr_bytes;
-    u32 weight_stride;
-    u32 grad_weight_stride;
-    u32 logsumexp_stride;
-    u32 heads;
-    u32 channels;
-    u32 attributes;
-    u32 head_chunks;
-    u32 lanes;
-    u32 blocks_a_pass;
-    u32 first_pass;
-    u32 passes;
-    u32 aligned;
-    u32 range;
-    u32 ranges;
-    float slope;
     float linear;    // what <att, u> and <att, |u|> are multiplied with for a score in units of log 2
     float absolute;
+    u32 padding;
 };
 
 __device__ __forceinline__ Chunk load_att(const Gatv2Args& p, const Slot& slot) {

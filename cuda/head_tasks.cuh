@@ -8,8 +8,31 @@
 // them, once for each part.
 //
 // THREADS of a block at most; LANES, CHUNKS, UNROLL; GENERAL: 1 if chunks are to be read with care; WIDE; WARPS and FORWARD_WARPS that are to
-// share a multiprocessor, the latter in forward passes. Functions take the arguments of any kernel: `graph`, `dropout`, `attr`, `heads`, `head_chunks` (chunks of a head), `lanes`, `blocks_a_pass`, `first_pass`.
+// share a multiprocessor, the latter in forward passes.
 #include "attention.cuh"
+
+// What kernels of every kind of score take.
+struct AttentionArgs {
+    Graph graph;
+    const feature* g;  // the gradient of the output
+    const float* attr;
+    float* grad_attr;
+    float* logsumexp;
+    float2* numbers;
+    float* partials;
+    float2* statistics;
+    Dropout dropout;
+    u32 logsumexp_stride;
+    u32 attr_bytes;
+    u32 attributes;
+    u32 heads;
+    u32 channels;
+    u32 head_chunks;    // chunks of a head
+    u32 lanes;          // of a task
+    u32 blocks_a_pass;
+    u32 first_pass;
+    u32 passes;
+};
 
 #define SHARES Shares<UNROLL, LANES>
 // Chunks that a task's lanes hold of a head.

@@ -17,40 +17,21 @@
 // bytes. THREADS, LANES, CHUNKS, UNROLL, WIDE as in head_tasks.cuh.
 #include "head_tasks.cuh"
 
-struct TransformerArgs {
-    Graph graph;
+struct TransformerArgs : AttentionArgs {
     const feature* q;
     const feature* k;
     const feature* v;
-    const float* attr;
-    const feature* g;
     feature* out;
-    float* logsumexp;
     feature* grad_q;
     feature* grad_k;
     feature* grad_v;
-    float* grad_attr;
-    float2* numbers;
-    float* partials;
     float* second_partials;
-    float2* statistics;
-    Dropout dropout;
     u32 wide_bytes;  // from a row of q to the next
     u32 node_bytes;  // of k
-    u32 attr_bytes;
-    u32 logsumexp_stride;
-    u32 heads;
-    u32 channels;
-    u32 attributes;
-    u32 node_chunks;  // chunks of a head's channels
-    u32 head_chunks;  // the same with the attributes'
-    u32 lanes;
-    u32 blocks_a_pass;
-    u32 first_pass;
+    u32 node_chunks;  // chunks of a head's channels, which the attributes' follow
     u32 wide_aligned;  // whether a head's chunks start at multiples of 16 bytes, in q and in k
     u32 node_aligned;
-    float factor;      // 1 / sqrt(channels)
-    u32 padding;
+    float factor;  // 1 / sqrt(channels)
 };
 
 // A chunk of a head: `at` in a row of q.

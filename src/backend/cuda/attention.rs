@@ -1,9 +1,15 @@
 //! How the heads of attention lie over the lanes of a GPU: the host's side of `cuda/head_tasks.cuh`.
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 
-use super::{CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, graph::GraphArgs, source::Module};
-use crate::backend::{BackendError, DType, Tensor};
+use super::{
+    CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, elementwise::DropoutArgs, graph::GraphArgs,
+    runtime::DevicePtr, source::Module,
+};
+use crate::backend::{
+    BackendError, DType, DeviceGraph, Direction, Tensor,
+    kernels::{DropoutMask, EdgeTerm},
+};
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 128;
@@ -12,6 +18,72 @@ const THREADS_OF_UNEVEN_ROWS: u32 = 64;
 const WARP: usize = 32;
 /// Chunks of a head that one lane holds at most.
 const MAX_CHUNKS: usize = 4;
+
+/// `AttentionArgs` of `cuda/head_tasks.cuh`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct AttentionArgs {
+    pub(super) graph: GraphArgs,
+    pub(super) g: DevicePtr,
+    attr: DevicePtr,
+    pub(super) grad_attr: DevicePtr,
+    logsumexp: DevicePtr,
+    pub(super) numbers: DevicePtr,
+    partials: DevicePtr,
+    statistics: DevicePtr,
+    dropout: DropoutArgs,
+    logsumexp_stride: u32,
+    attr_bytes: u32,
+    attributes: u32,
+    heads: u32,
+    channels: u32,
+    head_chunks: u32,
+    lanes: u32,
+    blocks_a_pass: u32,
+    first_pass: u32,
+    passes: u32,
+}
+
+/// `GatFamilyArgs` of `cuda/gat.cuh`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct GatFamilyArgs {
+    pub(super) common: AttentionArgs,
+    pub(super) h: DevicePtr,
+    weight: DevicePtr,
+    grad_weight: DevicePtr,
+    rows: DevicePtr,
+    row_bytes: u32,
+    aligned: u32,
+    weight_stride: u32,
+    grad_weight_stride: u32,
+    range: u32,
+    ranges: u32,
+    pub(super) slope: f32,
+    padding: u32,
+}
+
+/// The arguments of a kernel.
+pub(super) trait KernelArgs: Pod {
+    fn common(&mut self) -> &mut AttentionArgs;
+}
+
+/// The same of GAT and GATv2.
+pub(super) trait GatFamily: KernelArgs {
+    fn family(&mut self) -> &mut GatFamilyArgs;
+}
+
+/// What attention is computed of, whatever its scores are.
+#[derive(Clone, Copy)]
+pub(super) struct Heads<'a> {
+    pub(super) graph: &'a DeviceGraph,
+    pub(super) layout: Layout,
+    /// Channels of a head.
+    pub(super) channels: usize,
+    pub(super) attr: Option<&'a Tensor>,
+    pub(super) dropout: Option<&'a DropoutMask<'a>>,
+    pub(super) logsumexp: &'a Tensor,
+}
 
 /// How heads lie over lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +97,15 @@ pub(super) struct Layout {
     /// Chunks of a head's channels.
     pub(super) node_chunks: usize,
     /// The same with the attributes'.
-    pub(super) head_chunks: usize,
+    head_chunks: usize,
     /// Lanes of a head.
     pub(super) head_lanes: usize,
     /// Chunks of a head that a lane holds.
     pub(super) chunks: usize,
     /// Lanes of a task.
-    pub(super) lanes: usize,
+    lanes: usize,
     /// How often the rows are gone through, for a part of the heads each time.
-    pub(super) passes: usize,
+    passes: usize,
 }
 
 /// Edges of a task in flight, and warps that share a multiprocessor.
@@ -140,7 +212,7 @@ impl Layout {
         channels.is_multiple_of(chunk_of(self.dtype)) || (self.heads == 1 && channels > 1)
     }
 
-    pub(super) fn blocks_a_pass(&self, graph: &GraphArgs) -> u32 {
+    fn blocks_a_pass(&self, graph: &GraphArgs) -> u32 {
         graph.num_tasks().div_ceil(u64::from(threads_of_rows(graph)) / self.lanes as u64) as u32
     }
 
@@ -153,7 +225,7 @@ impl Layout {
     }
 
     /// Room for the softmaxes of the segments of heavy rows, if there are any.
-    pub(super) fn segment_softmaxes(&self, like: &Tensor, graph: &GraphArgs) -> Result<Option<Tensor>, BackendError> {
+    fn segment_softmaxes(&self, like: &Tensor, graph: &GraphArgs) -> Result<Option<Tensor>, BackendError> {
         let pairs = graph.num_segments as usize * self.heads;
         (pairs > 0).then(|| Tensor::uninit_on(like, 2 * pairs, 1, "softmaxes of edge segments")).transpose()
     }
@@ -187,53 +259,159 @@ pub(super) fn row_bytes(tensor: &Tensor) -> Result<u32, BackendError> {
 }
 
 impl CudaBackend {
-    /// Runs a kernel over the rows of a graph, `passes` times, for other heads or another part of them each time.
+    /// What all kernels take, but for outputs and gradients.
+    pub(super) fn attention_args(
+        &self,
+        input: &Heads<'_>,
+        direction: Direction,
+        segment: u32,
+    ) -> Result<AttentionArgs, BackendError> {
+        let mut graph = self.graph(input.graph, direction, segment)?;
+        if input.dropout.is_some() {
+            graph.edge_ids = self.edge_ids(input.graph, direction)?;
+        }
+        let layout = &input.layout;
+        Ok(AttentionArgs {
+            graph,
+            attr: self.maybe_tensor(input.attr)?,
+            logsumexp: self.tensor(input.logsumexp)?,
+            dropout: self.dropout_args(input.dropout)?,
+            logsumexp_stride: input.logsumexp.stride() as u32,
+            attr_bytes: input.attr.map_or(Ok(0), row_bytes)?,
+            attributes: input.attr.map_or(0, Tensor::cols) as u32,
+            heads: layout.heads as u32,
+            channels: input.channels as u32,
+            head_chunks: layout.head_chunks as u32,
+            lanes: layout.lanes as u32,
+            blocks_a_pass: layout.blocks_a_pass(&graph),
+            passes: layout.passes as u32,
+            ..AttentionArgs::zeroed()
+        })
+    }
+
+    /// The same for GAT and GATv2, whose feature matrices have rows `like` this one.
+    pub(super) fn gat_family_args(
+        &self,
+        input: &Heads<'_>,
+        direction: Direction,
+        segment: u32,
+        like: &Tensor,
+        edge: Option<&EdgeTerm<'_>>,
+    ) -> Result<GatFamilyArgs, BackendError> {
+        Ok(GatFamilyArgs {
+            common: self.attention_args(input, direction, segment)?,
+            weight: self.maybe_tensor(edge.map(|edge| edge.weight))?,
+            weight_stride: edge.map_or(0, |edge| edge.weight.stride()) as u32,
+            row_bytes: row_bytes(like)?,
+            aligned: input.layout.heads_are_aligned(input.channels).into(),
+            ..GatFamilyArgs::zeroed()
+        })
+    }
+
+    /// The output, from kernels `entry` and `merge`.
     ///
     /// # Safety
     /// The arguments fit.
-    pub(super) unsafe fn run_passes<A: Pod>(
+    pub(super) unsafe fn run_forward<A: KernelArgs>(
         &self,
         layout: &Layout,
-        graph: &GraphArgs,
-        (module, entry): (&Module, &'static str),
-        args: &A,
+        like: &Tensor,
+        module: &Module,
+        [entry, merge]: [&'static str; 2],
+        mut args: A,
+    ) -> Result<(), BackendError> {
+        let common = args.common();
+        let partials = layout.segment_sums(like, &common.graph)?;
+        let statistics = layout.segment_softmaxes(like, &common.graph)?;
+        common.partials = self.maybe_tensor(partials.as_ref())?;
+        common.statistics = self.maybe_tensor(statistics.as_ref())?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.run_passes(layout, module, entry, args, layout.passes)?;
+            self.run_merge(layout, module, merge, args)
+        }
+    }
+
+    /// A pass that sums gradients over the edges of each row, from kernels `entry` and `merge`. Those of segments are as wide as rows
+    /// if they are `like` some.
+    ///
+    /// # Safety
+    /// The arguments fit.
+    pub(super) unsafe fn run_backward<A: KernelArgs>(
+        &self,
+        layout: &Layout,
+        like: Option<&Tensor>,
+        module: &Module,
+        [entry, merge]: [&'static str; 2],
+        mut args: A,
+    ) -> Result<(), BackendError> {
+        let common = args.common();
+        let partials = like.map_or(Ok(None), |like| layout.segment_sums(like, &common.graph))?;
+        common.partials = self.maybe_tensor(partials.as_ref())?;
+        // Passes add to the attributes' gradients one after the other.
+        let one_by_one = common.grad_attr != 0;
+        let (launches, passes) = if one_by_one { (layout.passes, 1) } else { (1, layout.passes) };
+        for first_pass in 0..launches as u32 {
+            args.common().first_pass = first_pass;
+            // SAFETY: the caller's promise.
+            unsafe { self.run_passes(layout, module, entry, args, passes)? };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.run_merge(layout, module, merge, args) }
+    }
+
+    /// Runs a kernel over the rows, `passes` times, for other heads or another part of them each time.
+    unsafe fn run_passes<A: KernelArgs>(
+        &self,
+        layout: &Layout,
+        module: &Module,
+        entry: &'static str,
+        mut args: A,
         passes: usize,
     ) -> Result<(), BackendError> {
+        let graph = &args.common().graph;
         let threads = threads_of_rows(graph);
         let all = (u64::from(layout.blocks_a_pass(graph)) * u64::from(threads)).saturating_mul(passes as u64);
         // SAFETY: the caller's promise.
-        unsafe { self.launch(module, entry, blocks_for(all, threads)?, args) }
-    }
-
-    /// Runs a kernel over `ranges` ranges of edges, `passes` times.
-    ///
-    /// # Safety
-    /// The arguments fit.
-    pub(super) unsafe fn run_ranges<A: Pod>(
-        &self,
-        (module, entry): (&Module, &'static str),
-        args: &A,
-        ranges: u32,
-        passes: usize,
-    ) -> Result<(), BackendError> {
-        let threads = (u64::from(ranges) * u64::from(THREADS)).saturating_mul(passes as u64);
-        // SAFETY: the caller's promise.
-        unsafe { self.launch(module, entry, blocks_for(threads, THREADS)?, args) }
+        unsafe { self.launch(module, entry, blocks_for(all, threads)?, &args) }
     }
 
     /// Adds up the segments of heavy rows.
+    unsafe fn run_merge<A: KernelArgs>(
+        &self,
+        layout: &Layout,
+        module: &Module,
+        entry: &'static str,
+        mut args: A,
+    ) -> Result<(), BackendError> {
+        let chunks = layout.heavy_chunks(&args.common().graph);
+        // SAFETY: the caller's promise.
+        unsafe { self.launch(module, entry, blocks_for(chunks, THREADS)?, &args) }
+    }
+
+    /// The gradient of the weight of attributes, a row of `grad_weight` for each range of `range` edges; `columns` attributes at once.
     ///
     /// # Safety
     /// The arguments fit.
-    pub(super) unsafe fn run_merge<A: Pod>(
+    pub(super) unsafe fn run_weight<A: GatFamily>(
         &self,
-        layout: &Layout,
-        graph: &GraphArgs,
+        input: &Heads<'_>,
         (module, entry): (&Module, &'static str),
-        args: &A,
+        mut args: A,
+        grad_weight: &Tensor,
+        range: u32,
+        columns: usize,
     ) -> Result<(), BackendError> {
+        let family = args.family();
+        family.grad_weight = self.tensor(grad_weight)?;
+        family.grad_weight_stride = grad_weight.stride() as u32;
+        family.rows = self.edge_rows(input.graph)?;
+        family.range = range;
+        family.ranges = grad_weight.rows() as u32;
+        let passes = input.layout.passes * input.attr.map_or(0, Tensor::cols).div_ceil(columns);
+        let threads = (grad_weight.rows() as u64 * u64::from(THREADS)).saturating_mul(passes as u64);
         // SAFETY: the caller's promise.
-        unsafe { self.launch(module, entry, blocks_for(layout.heavy_chunks(graph), THREADS)?, args) }
+        unsafe { self.launch(module, entry, blocks_for(threads, THREADS)?, &args) }
     }
 }
 
