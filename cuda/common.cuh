@@ -142,31 +142,82 @@ __device__ __forceinline__ Chunk chunk_of(float value) {
     return chunk;
 }
 
+// A chunk as it is stored; of halves, in half as many registers.
+#if DTYPE == 0
+typedef Chunk Packed;
+#else
+struct Packed {
+    u32 words[4];
+};
+#endif
+
 // Sixteen bytes at a multiple of sixteen.
-__device__ __forceinline__ Chunk load_chunk(const feature* at) {
-    Chunk chunk;
+__device__ __forceinline__ Packed load_packed(const feature* at) {
 #if DTYPE == 0
     const float4 bits = *(const float4*)at;
-    chunk.v[0] = bits.x;
-    chunk.v[1] = bits.y;
-    chunk.v[2] = bits.z;
-    chunk.v[3] = bits.w;
 #else
     const uint4 bits = *(const uint4*)at;
-    const u32 words[4] = {bits.x, bits.y, bits.z, bits.w};
+#endif
+    return {{bits.x, bits.y, bits.z, bits.w}};
+}
+
+// The first `count` numbers of a chunk that may stand anywhere; the others are 0.
+__device__ __forceinline__ Packed load_packed_part(const feature* at, u32 count) {
+    Packed packed;
+#if DTYPE == 0
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        packed.v[c] = c < count ? at[c] : 0.0f;
+    }
+#else
+#pragma unroll
+    for (int w = 0; w < 4; w++) {
+        packed.words[w] = 2 * w < count ? at[2 * w] : 0;
+        packed.words[w] |= 2 * w + 1 < count ? (u32)at[2 * w + 1] << 16 : 0;
+    }
+#endif
+    return packed;
+}
+
+// The first `count` numbers of a chunk; the others become 0.
+__device__ __forceinline__ Packed first_of(const Packed& packed, u32 count) {
+    Packed part;
+#if DTYPE == 0
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        part.v[c] = c < count ? packed.v[c] : 0.0f;
+    }
+#else
+#pragma unroll
+    for (int w = 0; w < 4; w++) {
+        part.words[w] = 2 * w + 1 < count ? packed.words[w] : 2 * w < count ? packed.words[w] & 0xffffu : 0;
+    }
+#endif
+    return part;
+}
+
+__device__ __forceinline__ Chunk unpacked(const Packed& packed) {
+#if DTYPE == 0
+    return packed;
+#else
+    Chunk chunk;
 #pragma unroll
     for (int w = 0; w < 4; w++) {
 #if DTYPE == 2
         // One instruction each, which the compiler does not find behind 16-bit numbers.
-        chunk.v[2 * w] = __uint_as_float(words[w] << 16);
-        chunk.v[2 * w + 1] = __uint_as_float(words[w] & 0xffff0000u);
+        chunk.v[2 * w] = __uint_as_float(packed.words[w] << 16);
+        chunk.v[2 * w + 1] = __uint_as_float(packed.words[w] & 0xffff0000u);
 #else
-        chunk.v[2 * w] = to_float((u16)(words[w] & 0xffffu));
-        chunk.v[2 * w + 1] = to_float((u16)(words[w] >> 16));
+        chunk.v[2 * w] = to_float((u16)(packed.words[w] & 0xffffu));
+        chunk.v[2 * w + 1] = to_float((u16)(packed.words[w] >> 16));
 #endif
     }
-#endif
     return chunk;
+#endif
+}
+
+__device__ __forceinline__ Chunk load_chunk(const feature* at) {
+    return unpacked(load_packed(at));
 }
 
 __device__ __forceinline__ void store_chunk(feature* at, const Chunk& chunk) {
@@ -182,14 +233,8 @@ __device__ __forceinline__ void store_chunk(feature* at, const Chunk& chunk) {
 #endif
 }
 
-// The first `count` numbers of a chunk that may stand anywhere; the others are 0.
 __device__ __forceinline__ Chunk load_part(const feature* at, u32 count) {
-    Chunk chunk;
-#pragma unroll
-    for (int c = 0; c < CHUNK; c++) {
-        chunk.v[c] = c < count ? to_float(at[c]) : 0.0f;
-    }
-    return chunk;
+    return unpacked(load_packed_part(at, count));
 }
 
 __device__ __forceinline__ void store_part(feature* at, const Chunk& chunk, u32 count) {

@@ -22,45 +22,16 @@
 // bytes. THREADS, LANES, CHUNKS, UNROLL, WIDE as in head_tasks.cuh.
 #include "gat.cuh"
 
-struct GatArgs {
-    Graph graph;
+struct GatArgs : GatFamilyArgs {
     const feature* z;
-    const feature* g;
-    feature* h;
     const float* source;
     const float* destination;
-    float* logsumexp;
     feature* grad_z;
     float* grad_source;
     float* grad_destination;
-    float* grad_attr;
-    float* grad_weight;
-    const float* attr;
-    const float* weight;
-    const u32* rows;
-    float2* numbers;
-    float* partials;
     float* score_partials;
-    float2* statistics;
-    Dropout dropout;
-    u32 row_bytes;
-    u32 score_stride;  // of source, destination, logsumexp and their gradients
-    u32 logsumexp_stride;
-    u32 attr_bytes;
-    u32 weight_stride;
-    u32 grad_weight_stride;
-    u32 heads;
-    u32 channels;
-    u32 attributes;
-    u32 head_chunks;
-    u32 lanes;
-    u32 blocks_a_pass;
-    u32 first_pass;
-    u32 passes;
-    u32 aligned;
-    u32 range;
-    u32 ranges;
-    float slope;
+    u32 score_stride;  // of source, destination and their gradients
+    u32 padding;
 };
 
 // What the edge at `position` adds to a score.
@@ -130,6 +101,7 @@ __device__ __forceinline__ void merge_score_grad(const GatArgs& p, const HeavyCh
 // This lane's share of <g_i, z_j> over all chunks of the head.
 __device__ __forceinline__ float product(const GatArgs& p, const Work& work, u32 i, u32 j) {
     float sum = 0.0f;
+#pragma unroll 1
     for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
         const Slot slot = slot_of(p, work.head, chunk);
         sum = add_dot(sum, load_features(p, p.g, i, slot), load_features(p, p.z, j, slot));
@@ -140,7 +112,7 @@ __device__ __forceinline__ float product(const GatArgs& p, const Work& work, u32
 
 #if !SOURCE
 
-KERNEL_OF_BLOCKS(gat_forward, GatArgs, THREADS, FORWARD_BLOCKS) {
+KERNEL_OF_WARPS(gat_forward, GatArgs, FORWARD_WARPS) {
     const Work work = find_work(p);
     const feature* z = from_lane(p.z, work);
     const u32 head = some_head(p, work);
@@ -155,7 +127,7 @@ KERNEL_OF_BLOCKS(gat_forward, GatArgs, THREADS, FORWARD_BLOCKS) {
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
-            Chunk values[UNROLL][CHUNKS];
+            Packed values[UNROLL][CHUNKS];
             float scores[UNROLL];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
@@ -175,7 +147,7 @@ KERNEL_OF_BLOCKS(gat_forward, GatArgs, THREADS, FORWARD_BLOCKS) {
                 sum[r] = scaled(sum[r], decay);
 #pragma unroll
                 for (int u = 0; u < UNROLL; u++) {
-                    add_scaled(sum[r], scores[u], values[u][r]);
+                    add_scaled(sum[r], scores[u], unpacked(values[u][r]));
                 }
             }
         }
@@ -199,7 +171,7 @@ __device__ __forceinline__ void add_attributes(const GatArgs& p, const Work& wor
     }
 }
 
-KERNEL_OF_BLOCKS(gat_by_destination, GatArgs, THREADS, BLOCKS) {
+KERNEL_OF_WARPS(gat_by_destination, GatArgs, WARPS) {
     const Work work = find_work(p);
     // All parts of a head's channels give the same sums.
     if (work.first_chunk != 0) {
@@ -226,7 +198,7 @@ KERNEL_OF_BLOCKS(gat_by_destination, GatArgs, THREADS, BLOCKS) {
                 along[u] = product(p, work, work.task.row, edges.columns[u]);
             }
 #else
-            Chunk values[UNROLL][CHUNKS];
+            Packed values[UNROLL][CHUNKS];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
@@ -247,7 +219,7 @@ KERNEL_OF_BLOCKS(gat_by_destination, GatArgs, THREADS, BLOCKS) {
                 along[u] = 0.0f;
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    along[u] = add_dot(along[u], g[r], values[u][r]);
+                    along[u] = add_dot(along[u], g[r], unpacked(values[u][r]));
                 }
             }
 #endif
@@ -295,7 +267,8 @@ KERNEL(gat_weight, GatArgs, THREADS) {
         const u32 i = p.rows[edge];
         const u32 j = p.graph.columns[edge];
         float along = 0.0f;
-        for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
+    #pragma unroll 1
+    for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
             const Slot slot = slot_of(p, work.head, chunk);
             along = add_dot(along, load_features(p, p.g, i, slot), load_features(p, p.z, j, slot));
         }
@@ -316,7 +289,7 @@ KERNEL(gat_weight, GatArgs, THREADS) {
 #else
 
 // Over the transpose, rows being sources.
-KERNEL_OF_BLOCKS(gat_by_source, GatArgs, THREADS, BLOCKS) {
+KERNEL_OF_WARPS(gat_by_source, GatArgs, WARPS) {
     const Work work = find_work(p);
     const feature* own_g = from_lane(p.g, work);
     const u32 head = some_head(p, work);
@@ -333,7 +306,7 @@ KERNEL_OF_BLOCKS(gat_by_source, GatArgs, THREADS, BLOCKS) {
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
-            Chunk gs[UNROLL][CHUNKS];
+            Packed gs[UNROLL][CHUNKS];
             float2 numbers[SHARES::OWN];
             float sums[SHARES::OWN];
             float along[UNROLL];
@@ -358,7 +331,7 @@ KERNEL_OF_BLOCKS(gat_by_source, GatArgs, THREADS, BLOCKS) {
 #else
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    along[u] = add_dot(along[u], own[r], gs[u][r]);
+                    along[u] = add_dot(along[u], own[r], unpacked(gs[u][r]));
                 }
 #endif
             }
@@ -377,7 +350,7 @@ KERNEL_OF_BLOCKS(gat_by_source, GatArgs, THREADS, BLOCKS) {
                 const float weight = from_share<UNROLL, LANES>(by_value, u);
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    add_scaled(passed[r], weight, gs[u][r]);
+                    add_scaled(passed[r], weight, unpacked(gs[u][r]));
                 }
             }
         }

@@ -1,15 +1,20 @@
 // What GAT and GATv2 share: matrices whose rows are the heads' channels, one head after the other, and gradients of the weight of edge
 // attributes, summed over ranges of edges.
-//
-// On top of what head_tasks.cuh asks for, arguments have `channels`, `row_bytes` (from a row of any feature matrix to the next),
-// `aligned` (whether heads start at multiples of 16 bytes), and for edges `attr`, `attr_bytes`, `attributes`, `rows` (the destination of
-// each edge), `range` (edges of a range), `ranges` and `passes`.
 #include "head_tasks.cuh"
 
-// A chunk of a head: where it starts in a row, and how many of its numbers there are.
-struct Slot {
-    u32 at;
-    u32 count;
+struct GatFamilyArgs : AttentionArgs {
+    feature* h;
+    const float* weight;
+    float* grad_weight;
+    const u32* rows;  // the destination of each edge
+    u32 row_bytes;    // from a row of any feature matrix to the next
+    u32 aligned;      // whether heads start at multiples of 16 bytes
+    u32 weight_stride;
+    u32 grad_weight_stride;
+    u32 range;        // edges of a range
+    u32 ranges;
+    float slope;
+    u32 padding;
 };
 
 template <class Args> __device__ __forceinline__ Slot slot_of(const Args& p, u32 head, u32 chunk) {
@@ -25,51 +30,14 @@ template <class Args> __device__ __forceinline__ Slot slot_of(const Args& p, u32
     return slot;
 }
 
-struct Work : HeadTask {
-    Slot slots[CHUNKS];
-};
-
-template <class Args> __device__ __forceinline__ void find_slots(const Args& p, Work& work) {
-#pragma unroll
-    for (int r = 0; r < CHUNKS; r++) {
-        work.slots[r] = slot_of(p, work.head, work.first_chunk + work.lane + r * LANES);
-#if !GENERAL
-        // Lanes past a head's channels would rather read what another one reads than ask whether they may.
-        if (CHUNKS == 1 && work.slots[r].count == 0) {
-            work.slots[r].at = (work.head < p.heads ? work.head : 0) * p.head_chunks * CHUNK;
-        }
-#endif
-    }
-}
-
-template <class Args> __device__ __forceinline__ Work find_work(const Args& p) {
-    Work work;
-    find_head_task(p, work);
-    find_slots(p, work);
-    return work;
-}
-
-// The head to read of, also where there is none.
-template <class Args> __device__ __forceinline__ u32 some_head(const Args& p, const HeadTask& work) {
-    return work.head < p.heads ? work.head : 0;
-}
+typedef Slots<Slot> Work;
 
 template <class Args> __device__ __forceinline__ Chunk load_features(const Args& p, const feature* matrix, u32 row, const Slot& slot) {
-    return load_slot(row_of(matrix, row, p.row_bytes) + slot.at, slot.count, p.aligned);
+    return unpacked(load_slot(row_of(matrix, row, p.row_bytes) + slot.at, slot.count, p.aligned));
 }
 
-// A matrix whose rows are gathered, from the lane's first chunk on: an address is then one multiplication and addition.
-__device__ __forceinline__ const feature* from_lane(const feature* matrix, const Work& work) {
-    return GENERAL ? matrix : matrix + work.slots[0].at;
-}
-
-// The lane's chunk `r` of a row gathered from what `from_lane` gave.
-template <class Args> __device__ __forceinline__ Chunk gather(const Args& p, const Work& work, const feature* from, u32 row, int r) {
-#if GENERAL
-    return load_features(p, from, row, work.slots[r]);
-#else
-    return load_slot(row_of(from, row, p.row_bytes) + r * LANES * CHUNK, CHUNKS == 1 ? CHUNK : work.slots[r].count, true);
-#endif
+template <class Args> __device__ __forceinline__ Packed gather(const Args& p, const Work& work, const feature* from, u32 row, int r) {
+    return gather_slot(work, from, row, p.row_bytes, work.slots[r].at, p.aligned, r);
 }
 
 // Stores the lane's chunk `r` of sums over a row's edges, or of a segment among `partials`.

@@ -22,76 +22,50 @@
 // bytes. THREADS, LANES, CHUNKS, UNROLL, WIDE as in head_tasks.cuh.
 #include "gat.cuh"
 
-struct Gatv2Args {
-    Graph graph;
+struct Gatv2Args : GatFamilyArgs {
     const feature* l;
     const feature* r;
-    const feature* g;
-    feature* h;
-    float* logsumexp;
+    const float* att;
     feature* grad_l;
     feature* grad_r;
     float* grad_att;
-    float* grad_attr;
-    float* grad_weight;
-    const float* att;
-    const float* attr;
-    const float* weight;
-    const u32* rows;
-    float2* numbers;
-    float* partials;
     float* second_partials;
-    float2* statistics;
-    Dropout dropout;
-    u32 row_bytes;
     u32 grad_att_stride;
-    u32 attr_bytes;
-    u32 weight_stride;
-    u32 grad_weight_stride;
-    u32 logsumexp_stride;
-    u32 heads;
-    u32 channels;
-    u32 attributes;
-    u32 head_chunks;
-    u32 lanes;
-    u32 blocks_a_pass;
-    u32 first_pass;
-    u32 passes;
-    u32 aligned;
-    u32 range;
-    u32 ranges;
-    float slope;
+    float linear;    // what <att, u> and <att, |u|> are multiplied with for a score in units of log 2
+    float absolute;
+    u32 padding;
 };
 
-// The channels of att, scaled.
-__device__ __forceinline__ Chunk load_att(const Gatv2Args& p, const Slot& slot, float factor) {
+__device__ __forceinline__ Chunk load_att(const Gatv2Args& p, const Slot& slot) {
+#if GENERAL
     Chunk chunk;
 #pragma unroll
     for (int c = 0; c < CHUNK; c++) {
-        chunk.v[c] = c < slot.count ? factor * p.att[slot.at + c] : 0.0f;
+        chunk.v[c] = c < slot.count ? p.att[slot.at + c] : 0.0f;
     }
     return chunk;
+#else
+    return slot.count > 0 ? load_floats(p.att + slot.at) : chunk_of(0.0f);
+#endif
 }
 
-// What u and |u| are multiplied with for a score in units of log 2.
-struct Att {
-    Chunk linear;
-    Chunk absolute;
+// <att, u> and <att, |u|>, of which a score is made.
+struct Score {
+    float linear;
+    float absolute;
 };
 
-__device__ __forceinline__ Att load_scaled_att(const Gatv2Args& p, const Slot& slot) {
-    Att att;
-    att.linear = load_att(p, slot, LOG2_E * 0.5f * (1.0f + p.slope));
-    att.absolute = load_att(p, slot, LOG2_E * 0.5f * (1.0f - p.slope));
-    return att;
-}
-
-__device__ __forceinline__ float add_score(float sum, const Att& att, const Chunk& u) {
+__device__ __forceinline__ void add_score(Score& score, const Chunk& att, const Chunk& u) {
 #pragma unroll
     for (int c = 0; c < CHUNK; c++) {
-        sum = fmaf(att.linear.v[c], u.v[c], fmaf(att.absolute.v[c], fabsf(u.v[c]), sum));
+        score.linear = fmaf(att.v[c], u.v[c], score.linear);
+        score.absolute = fmaf(att.v[c], fabsf(u.v[c]), score.absolute);
     }
-    return sum;
+}
+
+// In units of log 2.
+__device__ __forceinline__ float score_of(const Gatv2Args& p, const Score& score) {
+    return fmaf(p.linear, score.linear, p.absolute * score.absolute);
 }
 
 // `value` leaky'(u) for each channel, `below` being `value` times the slope.
@@ -112,6 +86,8 @@ __device__ __forceinline__ Chunk sum_at_edge(const Gatv2Args& p, const Chunk& l,
     if (p.attr) {
         const float* attributes = attributes_at(p, position);
         const float* weight = p.weight + (u64)slot.at * p.weight_stride;
+        // Where a lane holds much, one attribute at a time leaves more registers.
+#pragma unroll(CHUNK * CHUNKS > 16 ? 1 : 4)
         for (u32 d = 0; d < p.attributes; d++) {
             const float attribute = attributes[d];
 #pragma unroll
@@ -124,36 +100,59 @@ __device__ __forceinline__ Chunk sum_at_edge(const Gatv2Args& p, const Chunk& l,
     return u;
 }
 
-#if WIDE
 // This lane's share of the score and, where `values`, of <g_i, l_j>, over all chunks of the head.
 __device__ __forceinline__ float2 products(const Gatv2Args& p, const Work& work, u32 i, u32 j, u32 position, bool values) {
-    float2 sums = make_float2(0.0f, 0.0f);
+    Score score = {0.0f, 0.0f};
+    float along = 0.0f;
+#pragma unroll 1
     for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
         const Slot slot = slot_of(p, work.head, chunk);
         const Chunk l = load_features(p, p.l, j, slot);
-        const Chunk u = sum_at_edge(p, l, load_features(p, p.r, i, slot), position, slot);
-        sums.x = add_score(sums.x, load_scaled_att(p, slot), u);
+        add_score(score, load_att(p, slot), sum_at_edge(p, l, load_features(p, p.r, i, slot), position, slot));
         if (values) {
-            sums.y = add_dot(sums.y, load_features(p, p.g, i, slot), l);
+            along = add_dot(along, load_features(p, p.g, i, slot), l);
         }
     }
-    return sums;
+    return make_float2(score_of(p, score), along);
 }
+
+// u of the edges in flight, which is needed once more when their gradients are known. Kept only where attributes are in it: else it is
+// one addition, and keeping the row takes no more registers, of halves fewer.
+struct Sums {
+#if GENERAL
+    Chunk of[UNROLL][CHUNKS];
 #endif
+};
+
+__device__ __forceinline__ void keep_sum(Sums& sums, int u, int r, const Chunk& sum) {
+#if GENERAL
+    sums.of[u][r] = sum;
+#endif
+}
+
+__device__ __forceinline__ Chunk kept_sum(const Sums& sums, int u, int r, const Packed& row, const Chunk& own) {
+#if GENERAL
+    return sums.of[u][r];
+#else
+    Chunk sum = unpacked(row);
+    add(sum, own);
+    return sum;
+#endif
+}
 
 #if !SOURCE
 
-KERNEL_OF_BLOCKS(gatv2_forward, Gatv2Args, THREADS, FORWARD_BLOCKS) {
+KERNEL_OF_WARPS(gatv2_forward, Gatv2Args, FORWARD_WARPS) {
     const Work work = find_work(p);
     const feature* l = from_lane(p.l, work);
     Chunk own[CHUNKS];
-    Att att[CHUNKS];
+    Chunk att[CHUNKS];
     Chunk sum[CHUNKS];
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
 #if !WIDE
         own[r] = load_features(p, p.r, work.task.row, work.slots[r]);
-        att[r] = load_scaled_att(p, work.slots[r]);
+        att[r] = load_att(p, work.slots[r]);
 #endif
         sum[r] = chunk_of(0.0f);
     }
@@ -162,7 +161,7 @@ KERNEL_OF_BLOCKS(gatv2_forward, Gatv2Args, THREADS, FORWARD_BLOCKS) {
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
-            Chunk values[UNROLL][CHUNKS];
+            Packed values[UNROLL][CHUNKS];
             float scores[UNROLL];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
@@ -175,14 +174,15 @@ KERNEL_OF_BLOCKS(gatv2_forward, Gatv2Args, THREADS, FORWARD_BLOCKS) {
             edges = find_edges(p, work, step + UNROLL);
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
-                scores[u] = 0.0f;
 #if WIDE
                 scores[u] = products(p, work, work.task.row, these.columns[u], these.positions[u], false).x;
 #else
+                Score score = {0.0f, 0.0f};
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    scores[u] = add_score(scores[u], att[r], sum_at_edge(p, values[u][r], own[r], these.positions[u], work.slots[r]));
+                    add_score(score, att[r], sum_at_edge(p, unpacked(values[u][r]), own[r], these.positions[u], work.slots[r]));
                 }
+                scores[u] = score_of(p, score);
 #endif
             }
             sum_shares<UNROLL, LANES>(scores);
@@ -192,7 +192,7 @@ KERNEL_OF_BLOCKS(gatv2_forward, Gatv2Args, THREADS, FORWARD_BLOCKS) {
                 sum[r] = scaled(sum[r], decay);
 #pragma unroll
                 for (int u = 0; u < UNROLL; u++) {
-                    add_scaled(sum[r], scores[u], values[u][r]);
+                    add_scaled(sum[r], scores[u], unpacked(values[u][r]));
                 }
             }
         }
@@ -211,7 +211,7 @@ __device__ __forceinline__ void add_attributes(
     Chunk t[CHUNKS];
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
-        const Chunk att = load_att(p, work.slots[r], 1.0f);
+        const Chunk att = load_att(p, work.slots[r]);
         t[r] = along_slope(sums[r], d, d * p.slope);
 #pragma unroll
         for (int c = 0; c < CHUNK; c++) {
@@ -236,12 +236,12 @@ __device__ __forceinline__ void add_attributes(
     }
 }
 
-KERNEL_OF_BLOCKS(gatv2_by_destination, Gatv2Args, THREADS, BLOCKS) {
+KERNEL_OF_WARPS(gatv2_by_destination, Gatv2Args, WARPS) {
     const Work work = find_work(p);
     const feature* l = from_lane(p.l, work);
     Chunk own[CHUNKS];
     Chunk g[CHUNKS];
-    Att att[CHUNKS];
+    Chunk att[CHUNKS];
     Chunk slopes[CHUNKS];
     Chunk leaky[CHUNKS];
 #pragma unroll
@@ -249,7 +249,7 @@ KERNEL_OF_BLOCKS(gatv2_by_destination, Gatv2Args, THREADS, BLOCKS) {
         own[r] = load_features(p, p.r, work.task.row, work.slots[r]);
 #if !WIDE
         g[r] = load_features(p, p.g, work.task.row, work.slots[r]);
-        att[r] = load_scaled_att(p, work.slots[r]);
+        att[r] = load_att(p, work.slots[r]);
 #endif
         slopes[r] = chunk_of(0.0f);
         leaky[r] = chunk_of(0.0f);
@@ -259,37 +259,39 @@ KERNEL_OF_BLOCKS(gatv2_by_destination, Gatv2Args, THREADS, BLOCKS) {
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
-            Chunk sums[UNROLL][CHUNKS];
+            Packed rows[UNROLL][CHUNKS];
+            Sums sums;
             float scores[UNROLL];
             float along[UNROLL];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    sums[u][r] = gather(p, work, l, edges.columns[u], r);
+                    rows[u][r] = gather(p, work, l, edges.columns[u], r);
                 }
             }
             const Edges these = edges;
             edges = find_edges(p, work, step + UNROLL);
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
-                scores[u] = 0.0f;
+                Score score = {0.0f, 0.0f};
                 along[u] = 0.0f;
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    const Chunk row = unpacked(rows[u][r]);
+                    const Chunk sum = sum_at_edge(p, row, own[r], these.positions[u], work.slots[r]);
+                    keep_sum(sums, u, r, sum);
+#if !WIDE
+                    add_score(score, att[r], sum);
+                    along[u] = add_dot(along[u], g[r], row);
+#endif
+                }
+                scores[u] = score_of(p, score);
 #if WIDE
                 const float2 both = products(p, work, work.task.row, these.columns[u], these.positions[u], true);
                 scores[u] = both.x;
                 along[u] = both.y;
 #endif
-#pragma unroll
-                for (int r = 0; r < CHUNKS; r++) {
-#if !WIDE
-                    along[u] = add_dot(along[u], g[r], sums[u][r]);
-#endif
-                    sums[u][r] = sum_at_edge(p, sums[u][r], own[r], these.positions[u], work.slots[r]);
-#if !WIDE
-                    scores[u] = add_score(scores[u], att[r], sums[u][r]);
-#endif
-                }
             }
             sum_shares<UNROLL, LANES>(scores);
             sum_shares<UNROLL, LANES>(along);
@@ -304,16 +306,17 @@ KERNEL_OF_BLOCKS(gatv2_by_destination, Gatv2Args, THREADS, BLOCKS) {
                 const float d = from_share<UNROLL, LANES>(by_score, u);
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    const Chunk part = along_slope(sums[u][r], d, d * p.slope);
+                    const Chunk sum = kept_sum(sums, u, r, rows[u][r], own[r]);
+                    const Chunk part = along_slope(sum, d, d * p.slope);
 #pragma unroll
                     for (int c = 0; c < CHUNK; c++) {
                         slopes[r].v[c] += part.v[c];
-                        leaky[r].v[c] = fmaf(part.v[c], sums[u][r].v[c], leaky[r].v[c]);
+                        leaky[r].v[c] = fmaf(part.v[c], sum.v[c], leaky[r].v[c]);
                     }
                 }
 #if GENERAL
                 if (p.grad_attr) {
-                    add_attributes(p, work, step + u, d, sums[u]);
+                    add_attributes(p, work, step + u, d, sums.of[u]);
                 }
 #endif
             }
@@ -322,7 +325,7 @@ KERNEL_OF_BLOCKS(gatv2_by_destination, Gatv2Args, THREADS, BLOCKS) {
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
         const Slot& slot = work.slots[r];
-        Chunk grad = load_att(p, slot, 1.0f);
+        Chunk grad = load_att(p, slot);
 #pragma unroll
         for (int c = 0; c < CHUNK; c++) {
             grad.v[c] *= slopes[r].v[c];
@@ -360,7 +363,7 @@ KERNEL(gatv2_weight, Gatv2Args, THREADS) {
     Chunk att[CHUNKS];
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
-        att[r] = load_att(p, work.slots[r], 1.0f);
+        att[r] = load_att(p, work.slots[r]);
 #pragma unroll
         for (int t = 0; t < TILE; t++) {
             sums[r][t] = chunk_of(0.0f);
@@ -370,17 +373,9 @@ KERNEL(gatv2_weight, Gatv2Args, THREADS) {
         const u32 edge = edge_at(work.task, step);
         const u32 i = p.rows[edge];
         const u32 j = p.graph.columns[edge];
-        float score = 0.0f;
-        float along = 0.0f;
-        for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
-            const Slot slot = slot_of(p, work.head, chunk);
-            const Chunk l = load_features(p, p.l, j, slot);
-            const Chunk u = sum_at_edge(p, l, load_features(p, p.r, i, slot), edge, slot);
-            score = add_score(score, load_scaled_att(p, slot), u);
-            along = add_dot(along, load_features(p, p.g, i, slot), l);
-        }
-        score = sum_over_lanes(score, LANES);
-        along = sum_over_lanes(along, LANES);
+        const float2 both = products(p, work, i, j, edge, true);
+        const float score = sum_over_lanes(both.x, LANES);
+        const float along = sum_over_lanes(both.y, LANES);
         const float2 numbers = p.numbers[(u64)i * p.heads + some_head(p, work)];
         const float d = edge_grad(p, key, work, step, score, along, numbers.x, numbers.y).by_score;
 #pragma unroll
@@ -419,19 +414,19 @@ KERNEL(gatv2_weight, Gatv2Args, THREADS) {
 #else
 
 // Over the transpose, rows being sources.
-KERNEL_OF_BLOCKS(gatv2_by_source, Gatv2Args, THREADS, BLOCKS) {
+KERNEL_OF_WARPS(gatv2_by_source, Gatv2Args, WARPS) {
     const Work work = find_work(p);
     const feature* own_r = from_lane(p.r, work);
     const feature* own_g = from_lane(p.g, work);
     Chunk own[CHUNKS];
-    Att att[CHUNKS];
+    Chunk att[CHUNKS];
     Chunk passed[CHUNKS];
     Chunk slopes[CHUNKS];
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
         own[r] = load_features(p, p.l, work.task.row, work.slots[r]);
 #if !WIDE
-        att[r] = load_scaled_att(p, work.slots[r]);
+        att[r] = load_att(p, work.slots[r]);
 #endif
         passed[r] = chunk_of(0.0f);
         slopes[r] = chunk_of(0.0f);
@@ -441,8 +436,9 @@ KERNEL_OF_BLOCKS(gatv2_by_source, Gatv2Args, THREADS, BLOCKS) {
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
-            Chunk sums[UNROLL][CHUNKS];
-            Chunk gs[UNROLL][CHUNKS];
+            Packed rows[UNROLL][CHUNKS];
+            Packed gs[UNROLL][CHUNKS];
+            Sums sums;
             float2 numbers[SHARES::OWN];
             float scores[UNROLL];
             float along[UNROLL];
@@ -450,7 +446,7 @@ KERNEL_OF_BLOCKS(gatv2_by_source, Gatv2Args, THREADS, BLOCKS) {
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    sums[u][r] = gather(p, work, own_r, edges.columns[u], r);
+                    rows[u][r] = gather(p, work, own_r, edges.columns[u], r);
                     gs[u][r] = gather(p, work, own_g, edges.columns[u], r);
                 }
             }
@@ -463,21 +459,23 @@ KERNEL_OF_BLOCKS(gatv2_by_source, Gatv2Args, THREADS, BLOCKS) {
             edges = find_edges(p, work, step + UNROLL);
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
-                scores[u] = 0.0f;
+                Score score = {0.0f, 0.0f};
                 along[u] = 0.0f;
+#pragma unroll
+                for (int r = 0; r < CHUNKS; r++) {
+                    const Chunk sum = sum_at_edge(p, unpacked(rows[u][r]), own[r], these.positions[u], work.slots[r]);
+                    keep_sum(sums, u, r, sum);
+#if !WIDE
+                    add_score(score, att[r], sum);
+                    along[u] = add_dot(along[u], own[r], unpacked(gs[u][r]));
+#endif
+                }
+                scores[u] = score_of(p, score);
 #if WIDE
                 const float2 both = products(p, work, these.columns[u], work.task.row, these.positions[u], true);
                 scores[u] = both.x;
                 along[u] = both.y;
 #endif
-#pragma unroll
-                for (int r = 0; r < CHUNKS; r++) {
-                    sums[u][r] = sum_at_edge(p, own[r], sums[u][r], these.positions[u], work.slots[r]);
-#if !WIDE
-                    scores[u] = add_score(scores[u], att[r], sums[u][r]);
-                    along[u] = add_dot(along[u], own[r], gs[u][r]);
-#endif
-                }
             }
             sum_shares<UNROLL, LANES>(scores);
             sum_shares<UNROLL, LANES>(along);
@@ -496,15 +494,15 @@ KERNEL_OF_BLOCKS(gatv2_by_source, Gatv2Args, THREADS, BLOCKS) {
                 const float weight = from_share<UNROLL, LANES>(by_value, u);
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    add_scaled(passed[r], weight, gs[u][r]);
-                    add(slopes[r], along_slope(sums[u][r], d, d * p.slope));
+                    add_scaled(passed[r], weight, unpacked(gs[u][r]));
+                    add(slopes[r], along_slope(kept_sum(sums, u, r, rows[u][r], own[r]), d, d * p.slope));
                 }
             }
         }
     }
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
-        const Chunk own_att = load_att(p, work.slots[r], 1.0f);
+        const Chunk own_att = load_att(p, work.slots[r]);
 #pragma unroll
         for (int c = 0; c < CHUNK; c++) {
             passed[r].v[c] = fmaf(own_att.v[c], slopes[r].v[c], passed[r].v[c]);

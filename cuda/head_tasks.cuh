@@ -3,55 +3,63 @@
 // `lanes` threads have a task, all of its heads that fit: a head lies over LANES of them, each with CHUNKS chunks of 16 bytes. Heads
 // that do not fit are passes of the grid, one after the other, so that each gathers from a slice of the matrices that the cache holds
 // longer. UNROLL edges are in flight; the columns of the next ones are read meanwhile. Consecutive rows share a block, so that columns
-// which they have in common are read once through L1.
+// which they have in common are read once through L1; few of them where rows differ much in length, since a block waits for its longest.
 // WIDE: heads of more channels than a warp has registers for. A pass is a part of a head's channels, scores are computed from all of
 // them, once for each part.
 //
-// THREADS of a block; LANES, CHUNKS, UNROLL; GENERAL: 1 if chunks are to be read with care; WIDE. Functions take the arguments of any
-// kernel: `graph`, `dropout`, `attr`, `heads`, `head_chunks` (chunks of a head), `lanes`, `blocks_a_pass`, `first_pass`.
+// THREADS of a block at most; LANES, CHUNKS, UNROLL; GENERAL: 1 if chunks are to be read with care; WIDE; WARPS and FORWARD_WARPS that are to
+// share a multiprocessor, the latter in forward passes.
 #include "attention.cuh"
+
+// What kernels of every kind of score take.
+struct AttentionArgs {
+    Graph graph;
+    const feature* g;  // the gradient of the output
+    const float* attr;
+    float* grad_attr;
+    float* logsumexp;
+    float2* numbers;
+    float* partials;
+    float2* statistics;
+    Dropout dropout;
+    u32 logsumexp_stride;
+    u32 attr_bytes;
+    u32 attributes;
+    u32 heads;
+    u32 channels;
+    u32 head_chunks;    // chunks of a head
+    u32 lanes;          // of a task
+    u32 blocks_a_pass;
+    u32 first_pass;
+    u32 passes;
+};
 
 #define SHARES Shares<UNROLL, LANES>
 // Chunks that a task's lanes hold of a head.
 #define PART_CHUNKS (LANES * CHUNKS)
 
-// Blocks that share a multiprocessor: as many as leave room for all rows in flight.
-#if SOURCE && CHUNKS == 4 && GENERAL && !WIDE
-#define BLOCKS 1
-#elif GENERAL || CHUNKS > 1 || DTYPE != 0 || (SOURCE && LANES < 4)
-#define BLOCKS 2
-#else
-#define BLOCKS 3
-#endif
-// Forward there is one row the less.
-#if !GENERAL && CHUNKS == 1 && DTYPE == 0
-#define FORWARD_BLOCKS 4
-#else
-#define FORWARD_BLOCKS BLOCKS
-#endif
+// A kernel of which `warps` warps are to share a multiprocessor: that leaves each thread 2048 / warps registers, 255 at most.
+#define KERNEL_OF_WARPS(name, Args, warps) KERNEL_OF_BLOCKS(name, Args, THREADS, (warps) * WARP / THREADS)
 
 // A chunk of a row; 0 past the channels.
-__device__ __forceinline__ Chunk load_slot(const feature* at, u32 count, bool aligned) {
+__device__ __forceinline__ Packed load_slot(const feature* at, u32 count, bool aligned) {
 #if GENERAL
     if (!aligned) {
-        return load_part(at, count);
+        return load_packed_part(at, count);
     }
-    Chunk chunk = chunk_of(0.0f);
-    if (count > 0) {
-        chunk = load_chunk(at);
-    }
-#pragma unroll
-    for (int c = 0; c < CHUNK; c++) {
-        chunk.v[c] = c < count ? chunk.v[c] : 0.0f;
-    }
-    return chunk;
-#else
-    return count > 0 ? load_chunk(at) : chunk_of(0.0f);
 #endif
+    Packed packed = {};
+    if (count > 0) {
+        packed = load_packed(at);
+    }
+#if GENERAL
+    packed = first_of(packed, count);
+#endif
+    return packed;
 }
 
 __device__ __forceinline__ void store_slot(feature* at, const Chunk& chunk, u32 count, bool aligned) {
-    if (aligned && count == CHUNK) {
+    if (!GENERAL || (aligned && count == CHUNK)) {
         store_chunk(at, chunk);
     } else {
         store_part(at, chunk, count);
@@ -79,7 +87,7 @@ __device__ __forceinline__ Chunk divided(const Chunk& chunk, float divisor) {
     return result;
 }
 
-// What a thread works on.
+// The part of the rows that a thread works on.
 struct HeadTask {
     Task task;
     u32 count;  // edges
@@ -89,6 +97,11 @@ struct HeadTask {
     u32 first_chunk;  // of the head's, that the task holds
     bool mine;        // whether there is anything to store
 };
+
+// The head to read of, also where there is none.
+template <class Args> __device__ __forceinline__ u32 some_head(const Args& p, const HeadTask& work) {
+    return work.head < p.heads ? work.head : 0;
+}
 
 // The head of this thread in a pass, and its part of the channels.
 template <class Args> __device__ __forceinline__ void find_head(const Args& p, u32 pass, HeadTask& work) {
@@ -104,13 +117,66 @@ template <class Args> __device__ __forceinline__ void find_head(const Args& p, u
 }
 
 template <class Args> __device__ __forceinline__ void find_head_task(const Args& p, HeadTask& work) {
-    const u32 pass = blockIdx.x / p.blocks_a_pass;
-    const u32 block = blockIdx.x - pass * p.blocks_a_pass;
+    // Rows of few edges are done before divisions are.
+    u32 pass = 0;
+    u32 block = blockIdx.x;
+    if (block >= p.blocks_a_pass) {
+        pass = block / p.blocks_a_pass;
+        block -= pass * p.blocks_a_pass;
+    }
     find_head(p, p.first_pass + pass, work);
-    const bool found = find_group_task(p.graph, block * (THREADS / p.lanes) + threadIdx.x / p.lanes, work.task);
+    const u32 shift = __ffs(p.lanes) - 1;
+    const bool found = find_group_task(p.graph, block * (blockDim.x >> shift) + (threadIdx.x >> shift), work.task);
     work.mine = found && work.head < p.heads;
     work.count = work.task.last - work.task.first;
     work.most = most_of_groups(work.count, p.lanes);
+}
+
+// A chunk of a head: where it starts in a row, and how many of its numbers there are.
+struct Slot {
+    u32 at;
+    u32 count;
+};
+
+// What a thread works on, and its chunks. Kernels say by `slot_of` where those are.
+template <class Slot> struct Slots : HeadTask {
+    Slot slots[CHUNKS];
+};
+
+template <class Args, class Work> __device__ __forceinline__ void find_slots(const Args& p, Work& work) {
+#pragma unroll
+    for (int r = 0; r < CHUNKS; r++) {
+        work.slots[r] = slot_of(p, work.head, work.first_chunk + work.lane + r * LANES);
+#if !GENERAL
+        // Lanes past a head's channels would rather read what another one reads than ask whether they may.
+        if (work.slots[r].count == 0) {
+            work.slots[r] = slot_of(p, some_head(p, work), work.first_chunk);
+            work.slots[r].count = 0;
+        }
+#endif
+    }
+}
+
+template <class Args> __device__ __forceinline__ auto find_work(const Args& p) {
+    Slots<decltype(slot_of(p, 0, 0))> work;
+    find_head_task(p, work);
+    find_slots(p, work);
+    return work;
+}
+
+// A matrix whose rows are gathered, from the lane's first chunk on: an address is then one multiplication and addition.
+template <class Work> __device__ __forceinline__ const feature* from_lane(const feature* matrix, const Work& work) {
+    return GENERAL ? matrix : matrix + work.slots[0].at;
+}
+
+// The lane's chunk `r`, which starts `at` in a row, of a row gathered from what `from_lane` gave.
+template <class Work>
+__device__ __forceinline__ Packed gather_slot(const Work& work, const feature* from, u32 row, u32 bytes, u32 at, bool aligned, int r) {
+#if GENERAL
+    return load_slot(row_of(from, row, bytes) + at, work.slots[r].count, aligned);
+#else
+    return load_packed(row_of(from, row, bytes) + (int)(work.slots[r].at - work.slots[0].at));
+#endif
 }
 
 // What is to be stored of a sum over the edges. Lanes without edges have read some all the same, and a product of 0 and infinity.

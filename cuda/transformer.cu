@@ -17,73 +17,54 @@
 // bytes. THREADS, LANES, CHUNKS, UNROLL, WIDE as in head_tasks.cuh.
 #include "head_tasks.cuh"
 
-struct TransformerArgs {
-    Graph graph;
+struct TransformerArgs : AttentionArgs {
     const feature* q;
     const feature* k;
     const feature* v;
-    const float* attr;
-    const feature* g;
     feature* out;
-    float* logsumexp;
     feature* grad_q;
     feature* grad_k;
     feature* grad_v;
-    float* grad_attr;
-    float2* numbers;
-    float* partials;
     float* second_partials;
-    float2* statistics;
-    Dropout dropout;
     u32 wide_bytes;  // from a row of q to the next
     u32 node_bytes;  // of k
-    u32 attr_bytes;
-    u32 logsumexp_stride;
-    u32 heads;
-    u32 channels;
-    u32 attributes;
-    u32 node_chunks;  // chunks of a head's channels
-    u32 head_chunks;  // the same with the attributes'
-    u32 lanes;
-    u32 blocks_a_pass;
-    u32 first_pass;
+    u32 node_chunks;  // chunks of a head's channels, which the attributes' follow
     u32 wide_aligned;  // whether a head's chunks start at multiples of 16 bytes, in q and in k
     u32 node_aligned;
-    float factor;      // 1 / sqrt(channels)
-    u32 padding;
+    float factor;  // 1 / sqrt(channels)
 };
 
-// A chunk of a head: where it starts, and how many of its numbers there are.
-struct Slot {
-    u32 wide;  // in a row of q
-    u32 node;  // in a row of k, or of the attributes
-    u32 count;
+// A chunk of a head: `at` in a row of q.
+struct MessageSlot : Slot {
+    u32 node;  // where it starts in a row of k, or of the attributes
     bool attribute;
 };
 
-__device__ __forceinline__ Slot slot_of(const TransformerArgs& p, u32 head, u32 chunk) {
-    Slot slot;
+typedef Slots<MessageSlot> Work;
+
+__device__ __forceinline__ MessageSlot slot_of(const TransformerArgs& p, u32 head, u32 chunk) {
+    MessageSlot slot;
 #if GENERAL
     slot.attribute = chunk >= p.node_chunks;
     const u32 first = slot.attribute ? (chunk - p.node_chunks) * CHUNK : chunk * CHUNK;
     const u32 all = slot.attribute ? p.attributes : p.channels;
-    slot.wide = head * (p.channels + p.attributes) + (slot.attribute ? p.channels : 0) + first;
+    slot.at = head * (p.channels + p.attributes) + (slot.attribute ? p.channels : 0) + first;
     slot.node = slot.attribute ? first : head * p.channels + first;
     slot.count = head < p.heads && chunk < p.head_chunks ? min(all - first, (u32)CHUNK) : 0;
 #else
     slot.attribute = false;
     slot.count = head < p.heads && chunk < p.node_chunks ? CHUNK : 0;
-    slot.wide = (head * p.node_chunks + chunk) * CHUNK;
-    slot.node = slot.wide;
+    slot.at = (head * p.node_chunks + chunk) * CHUNK;
+    slot.node = slot.at;
 #endif
     return slot;
 }
 
-__device__ __forceinline__ Chunk load_wide(const TransformerArgs& p, const feature* matrix, u32 row, const Slot& slot) {
-    return load_slot(row_of(matrix, row, p.wide_bytes) + slot.wide, slot.count, p.wide_aligned);
+__device__ __forceinline__ Chunk load_wide(const TransformerArgs& p, const feature* matrix, u32 row, const MessageSlot& slot) {
+    return unpacked(load_slot(row_of(matrix, row, p.wide_bytes) + slot.at, slot.count, p.wide_aligned));
 }
 
-__device__ __forceinline__ Chunk load_attributes(const TransformerArgs& p, u32 position, const Slot& slot) {
+__device__ __forceinline__ Chunk load_attributes(const TransformerArgs& p, u32 position, const MessageSlot& slot) {
     const float* at = (const float*)((const char*)p.attr + (u64)position * p.attr_bytes) + slot.node;
     Chunk chunk;
 #pragma unroll
@@ -93,65 +74,54 @@ __device__ __forceinline__ Chunk load_attributes(const TransformerArgs& p, u32 p
     return chunk;
 }
 
+__device__ __forceinline__ Chunk load_node(const TransformerArgs& p, const feature* matrix, u32 row, const MessageSlot& slot) {
+    return unpacked(load_slot(row_of(matrix, row, p.node_bytes) + slot.node, slot.count, p.node_aligned));
+}
+
 // Of a key or value: the chunk of the source's row, or of the attributes of the edge at `position` of edge order.
-__device__ __forceinline__ Chunk load_message(const TransformerArgs& p, const feature* matrix, u32 row, u32 position, const Slot& slot) {
+__device__ __forceinline__ Chunk load_message(const TransformerArgs& p, const feature* matrix, u32 row, u32 position, const MessageSlot& slot) {
 #if GENERAL
     if (slot.attribute) {
         return load_attributes(p, position, slot);
     }
 #endif
-    return load_slot(row_of(matrix, row, p.node_bytes) + slot.node, slot.count, p.node_aligned);
+    return load_node(p, matrix, row, slot);
 }
 
-struct Work : HeadTask {
-    Slot slots[CHUNKS];
-};
-
-__device__ __forceinline__ Work find_work(const TransformerArgs& p) {
-    Work work;
-    find_head_task(p, work);
-#pragma unroll
-    for (int r = 0; r < CHUNKS; r++) {
-        work.slots[r] = slot_of(p, work.head, work.first_chunk + work.lane + r * LANES);
-#if !GENERAL
-        // Lanes past a head's channels would rather read what another one reads than ask whether they may.
-        if (CHUNKS == 1 && work.slots[r].count == 0) {
-            const u32 some = work.head < p.heads ? work.head : 0;
-            work.slots[r].wide = work.slots[r].node = some * p.node_chunks * CHUNK;
-        }
+// A chunk of a key or value in flight. Attributes are floats.
+#if GENERAL
+typedef Chunk Message;
+#else
+typedef Packed Message;
 #endif
-    }
-    return work;
-}
 
-// A matrix whose rows are gathered, from the lane's first chunk on: an address is then one multiplication and addition.
-__device__ __forceinline__ const feature* from_lane(const feature* matrix, u32 first) {
-    return GENERAL ? matrix : matrix + first;
-}
-
-// The lane's chunk `r` of a row gathered from what `from_lane` gave. With one chunk a lane all lanes read, as said above.
-__device__ __forceinline__ Chunk gather_message(const TransformerArgs& p, const Work& work, const feature* from, u32 row, u32 position, int r) {
+__device__ __forceinline__ Message gather_message(const TransformerArgs& p, const Work& work, const feature* from, u32 row, u32 position, int r) {
 #if GENERAL
     return load_message(p, from, row, position, work.slots[r]);
 #else
-    return load_slot(row_of(from, row, p.node_bytes) + r * LANES * CHUNK, CHUNKS == 1 ? CHUNK : work.slots[r].count, true);
+    return gather_slot(work, from, row, p.node_bytes, work.slots[r].node, p.node_aligned, r);
 #endif
 }
 
-__device__ __forceinline__ Chunk gather_wide(const TransformerArgs& p, const Work& work, const feature* from, u32 row, int r) {
+__device__ __forceinline__ Chunk floats_of(const Message& message) {
 #if GENERAL
-    return load_wide(p, from, row, work.slots[r]);
+    return message;
 #else
-    return load_slot(row_of(from, row, p.wide_bytes) + r * LANES * CHUNK, CHUNKS == 1 ? CHUNK : work.slots[r].count, true);
+    return unpacked(message);
 #endif
+}
+
+__device__ __forceinline__ Packed gather_wide(const TransformerArgs& p, const Work& work, const feature* from, u32 row, int r) {
+    return gather_slot(work, from, row, p.wide_bytes, work.slots[r].at, p.wide_aligned, r);
 }
 
 #if WIDE
 // This lane's share of <q_i, K> and, where `values`, of <g_i, V>, over all chunks of the head.
 __device__ __forceinline__ float2 products(const TransformerArgs& p, const Work& work, u32 i, u32 j, u32 position, bool values) {
     float2 sums = make_float2(0.0f, 0.0f);
+#pragma unroll 1
     for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
-        const Slot slot = slot_of(p, work.head, chunk);
+        const MessageSlot slot = slot_of(p, work.head, chunk);
         sums.x = add_dot(sums.x, load_wide(p, p.q, i, slot), load_message(p, p.k, j, position, slot));
         if (values) {
             sums.y = add_dot(sums.y, load_wide(p, p.g, i, slot), load_message(p, p.v, j, position, slot));
@@ -163,11 +133,11 @@ __device__ __forceinline__ float2 products(const TransformerArgs& p, const Work&
 
 #if !SOURCE
 
-KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) {
+KERNEL_OF_WARPS(transformer_forward, TransformerArgs, FORWARD_WARPS) {
     const Work work = find_work(p);
     const Task& task = work.task;
-    const feature* k = from_lane(p.k, work.slots[0].node);
-    const feature* v = from_lane(p.v, work.slots[0].node);
+    const feature* k = from_lane(p.k, work);
+    const feature* v = from_lane(p.v, work);
     const float log2_factor = p.factor * LOG2_E;
     Chunk query[CHUNKS];
     Chunk sum[CHUNKS];
@@ -181,7 +151,7 @@ KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) 
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
-            Chunk values[UNROLL][CHUNKS];
+            Message values[UNROLL][CHUNKS];
             float scores[UNROLL];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
@@ -191,7 +161,7 @@ KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) 
 #endif
             }
 #if !WIDE
-            Chunk keys[UNROLL][CHUNKS];
+            Message keys[UNROLL][CHUNKS];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
@@ -213,7 +183,7 @@ KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) 
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    scores[u] = add_dot(scores[u], query[r], keys[u][r]);
+                    scores[u] = add_dot(scores[u], query[r], floats_of(keys[u][r]));
                 }
             }
 #endif
@@ -224,7 +194,7 @@ KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) 
                 sum[r] = scaled(sum[r], decay);
 #pragma unroll
                 for (int u = 0; u < UNROLL; u++) {
-                    add_scaled(sum[r], scores[u], values[u][r]);
+                    add_scaled(sum[r], scores[u], floats_of(values[u][r]));
                 }
             }
         }
@@ -250,9 +220,9 @@ KERNEL_OF_BLOCKS(transformer_forward, TransformerArgs, THREADS, FORWARD_BLOCKS) 
     feature* out = (feature*)row_of(p.out, task.row, p.wide_bytes);
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
-        const Slot& slot = work.slots[r];
+        const MessageSlot& slot = work.slots[r];
         if (slot.count > 0) {
-            store_slot(out + slot.wide, over_edges(work, output_of(p, softmax, sum[r])), slot.count, p.wide_aligned);
+            store_slot(out + slot.at, over_edges(work, output_of(p, softmax, sum[r])), slot.count, p.wide_aligned);
         }
     }
     if (first) {
@@ -269,8 +239,8 @@ KERNEL(transformer_merge, TransformerArgs, THREADS) {
     Softmax softmax;
     const Chunk sum = merge_softmaxes(p, at, softmax);
     const u32 row = at.heavy[0];
-    const Slot slot = slot_of(p, at.head, at.chunk);
-    store_slot((feature*)row_of(p.out, row, p.wide_bytes) + slot.wide, sum, slot.count, p.wide_aligned);
+    const MessageSlot slot = slot_of(p, at.head, at.chunk);
+    store_slot((feature*)row_of(p.out, row, p.wide_bytes) + slot.at, sum, slot.count, p.wide_aligned);
     if (at.chunk == 0) {
         p.logsumexp[(u64)row * p.logsumexp_stride + at.head] = logsumexp_of(softmax, true);
     }
@@ -282,7 +252,7 @@ __device__ __forceinline__ void add_attributes(
 ) {
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
-        const Slot& slot = work.slots[r];
+        const MessageSlot& slot = work.slots[r];
         Chunk sum = chunk_of(0.0f);
         if (slot.attribute && work.head < p.heads) {
             add_scaled(sum, by_score, query[r]);
@@ -308,11 +278,11 @@ __device__ __forceinline__ void add_attributes(
 }
 
 // grad_q_i = sum over the edges into i of d K / sqrt(channels), d = a (m <g_i, V> - <g_i, out_i>); attributes' gradients as they go by.
-KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
+KERNEL_OF_WARPS(transformer_by_destination, TransformerArgs, WARPS) {
     const Work work = find_work(p);
     const Task& task = work.task;
-    const feature* k = from_lane(p.k, work.slots[0].node);
-    const feature* v = from_lane(p.v, work.slots[0].node);
+    const feature* k = from_lane(p.k, work);
+    const feature* v = from_lane(p.v, work);
     const float log2_factor = p.factor * LOG2_E;
     Chunk query[CHUNKS];
     Chunk g[CHUNKS];
@@ -328,13 +298,14 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
 #endif
     }
 #if WIDE
+#pragma unroll 1
     for (u32 chunk = work.lane; chunk < p.head_chunks; chunk += LANES) {
-        const Slot slot = slot_of(p, work.head, chunk);
+        const MessageSlot slot = slot_of(p, work.head, chunk);
         delta = add_dot(delta, load_wide(p, p.g, task.row, slot), load_wide(p, p.out, task.row, slot));
     }
 #endif
     delta = sum_over_lanes(delta, LANES);
-    const float logsumexp = LOG2_E * p.logsumexp[(u64)task.row * p.logsumexp_stride + (work.head < p.heads ? work.head : 0)];
+    const float logsumexp = LOG2_E * p.logsumexp[(u64)task.row * p.logsumexp_stride + some_head(p, work)];
     if (work.mine && work.lane == 0 && work.first_chunk == 0 && task.first == p.graph.offsets[task.row]) {
         p.numbers[(u64)task.row * p.heads + work.head] = make_float2(logsumexp, delta);
     }
@@ -342,7 +313,7 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
-            Chunk keys[UNROLL][CHUNKS];
+            Message keys[UNROLL][CHUNKS];
             float scores[UNROLL];
             float along[UNROLL];
 #pragma unroll
@@ -363,7 +334,7 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
                 }
             }
 #if !WIDE
-            Chunk values[UNROLL][CHUNKS];
+            Message values[UNROLL][CHUNKS];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
@@ -378,8 +349,8 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    scores[u] = add_dot(scores[u], query[r], keys[u][r]);
-                    along[u] = add_dot(along[u], g[r], values[u][r]);
+                    scores[u] = add_dot(scores[u], query[r], floats_of(keys[u][r]));
+                    along[u] = add_dot(along[u], g[r], floats_of(values[u][r]));
                 }
             }
 #endif
@@ -399,7 +370,7 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
                 const float d = from_share<UNROLL, LANES>(by_score, u);
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    add_scaled(sum[r], d, keys[u][r]);
+                    add_scaled(sum[r], d, floats_of(keys[u][r]));
                 }
 #if GENERAL
                 if (p.grad_attr) {
@@ -416,7 +387,7 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
     feature* grad_q = (feature*)row_of(p.grad_q, task.row, p.wide_bytes);
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
-        const Slot& slot = work.slots[r];
+        const MessageSlot& slot = work.slots[r];
         if (slot.count == 0) {
             continue;
         }
@@ -425,7 +396,7 @@ KERNEL_OF_BLOCKS(transformer_by_destination, TransformerArgs, THREADS, BLOCKS) {
             const u32 chunk = work.first_chunk + work.lane + r * LANES;
             store_floats(p.partials + partial_at(p, task.partial, work.head, chunk), grad);
         } else {
-            store_slot(grad_q + slot.wide, grad, slot.count, p.wide_aligned);
+            store_slot(grad_q + slot.at, grad, slot.count, p.wide_aligned);
         }
     }
 }
@@ -435,19 +406,19 @@ KERNEL(transformer_merge_by_destination, TransformerArgs, THREADS) {
     if (!find_heavy(p, at)) {
         return;
     }
-    const Slot slot = slot_of(p, at.head, at.chunk);
-    feature* grad_q = (feature*)row_of(p.grad_q, at.heavy[0], p.wide_bytes) + slot.wide;
+    const MessageSlot slot = slot_of(p, at.head, at.chunk);
+    feature* grad_q = (feature*)row_of(p.grad_q, at.heavy[0], p.wide_bytes) + slot.at;
     store_slot(grad_q, sum_of_segments(p, p.partials, at), slot.count, p.wide_aligned);
 }
 
 #else
 
 // Over the transpose, rows being sources: grad_k_j = sum over the edges out of j of d q_i / sqrt(channels), grad_v_j = sum of a m g_i.
-KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
+KERNEL_OF_WARPS(transformer_by_source, TransformerArgs, WARPS) {
     const Work work = find_work(p);
     const Task& task = work.task;
-    const feature* q = from_lane(p.q, work.slots[0].wide);
-    const feature* g = from_lane(p.g, work.slots[0].wide);
+    const feature* q = from_lane(p.q, work);
+    const feature* g = from_lane(p.g, work);
     const float log2_factor = p.factor * LOG2_E;
     Chunk own_key[CHUNKS];
     Chunk own_value[CHUNKS];
@@ -458,19 +429,19 @@ KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
         own_key[r] = chunk_of(0.0f);
         own_value[r] = chunk_of(0.0f);
         if (!WIDE && !work.slots[r].attribute) {
-            own_key[r] = scaled(load_message(p, p.k, task.row, 0, work.slots[r]), log2_factor);
-            own_value[r] = load_message(p, p.v, task.row, 0, work.slots[r]);
+            own_key[r] = scaled(load_node(p, p.k, task.row, work.slots[r]), log2_factor);
+            own_value[r] = load_node(p, p.v, task.row, work.slots[r]);
         }
         key_sum[r] = chunk_of(0.0f);
         value_sum[r] = chunk_of(0.0f);
     }
     const DropoutKey key = key_of(p);
-    const u32 some_head = work.head < p.heads ? work.head : 0;
+    const u32 head = some_head(p, work);
     if (work.most > 0) {
         Edges edges = find_edges(p, work, 0);
         for (u32 step = 0; step < work.most; step += UNROLL) {
-            Chunk queries[UNROLL][CHUNKS];
-            Chunk gs[UNROLL][CHUNKS];
+            Packed queries[UNROLL][CHUNKS];
+            Packed gs[UNROLL][CHUNKS];
             float2 numbers[SHARES::OWN];
             float scores[UNROLL];
             float along[UNROLL];
@@ -485,7 +456,7 @@ KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
 #pragma unroll
             for (int o = 0; o < SHARES::OWN; o++) {
                 const u32 column = p.graph.columns[edge_at(work.task, step + edge_of_share<UNROLL, LANES>(o))];
-                numbers[o] = p.numbers[(u64)column * p.heads + some_head];
+                numbers[o] = p.numbers[(u64)column * p.heads + head];
             }
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
@@ -504,8 +475,8 @@ KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
                         own_key[r] = scaled(own_value[r], log2_factor);
                     }
 #endif
-                    scores[u] = add_dot(scores[u], own_key[r], queries[u][r]);
-                    along[u] = add_dot(along[u], own_value[r], gs[u][r]);
+                    scores[u] = add_dot(scores[u], own_key[r], unpacked(queries[u][r]));
+                    along[u] = add_dot(along[u], own_value[r], unpacked(gs[u][r]));
                 }
 #endif
             }
@@ -527,8 +498,8 @@ KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
                 const float passed = from_share<UNROLL, LANES>(by_value, u);
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
-                    add_scaled(key_sum[r], d, queries[u][r]);
-                    add_scaled(value_sum[r], passed, gs[u][r]);
+                    add_scaled(key_sum[r], d, unpacked(queries[u][r]));
+                    add_scaled(value_sum[r], passed, unpacked(gs[u][r]));
                 }
             }
         }
@@ -539,7 +510,7 @@ KERNEL_OF_BLOCKS(transformer_by_source, TransformerArgs, THREADS, BLOCKS) {
     const u64 row = (u64)task.row * p.node_bytes;
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
-        const Slot& slot = work.slots[r];
+        const MessageSlot& slot = work.slots[r];
         if (slot.count == 0 || slot.attribute) {
             continue;
         }
@@ -560,7 +531,7 @@ KERNEL(transformer_merge_by_source, TransformerArgs, THREADS) {
     if (!find_heavy(p, at)) {
         return;
     }
-    const Slot slot = slot_of(p, at.head, at.chunk);
+    const MessageSlot slot = slot_of(p, at.head, at.chunk);
     if (slot.attribute) {
         return;
     }

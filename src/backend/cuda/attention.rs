@@ -1,14 +1,89 @@
 //! How the heads of attention lie over the lanes of a GPU: the host's side of `cuda/head_tasks.cuh`.
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 
-use super::{CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, graph::GraphArgs, source::Module};
-use crate::backend::{BackendError, DType, Tensor};
+use super::{
+    CudaBackend, DTYPES, blocks_for, chunk_of, dtype_code, elementwise::DropoutArgs, graph::GraphArgs,
+    runtime::DevicePtr, source::Module,
+};
+use crate::backend::{
+    BackendError, DType, DeviceGraph, Direction, Tensor,
+    kernels::{DropoutMask, EdgeTerm},
+};
 
-pub(super) const THREADS: u32 = 256;
+/// Threads of a block.
+pub(super) const THREADS: u32 = 128;
+/// The same where rows differ much in length. A block holds its place on a multiprocessor until its longest row is done.
+const THREADS_OF_UNEVEN_ROWS: u32 = 64;
 const WARP: usize = 32;
 /// Chunks of a head that one lane holds at most.
 const MAX_CHUNKS: usize = 4;
+
+/// `AttentionArgs` of `cuda/head_tasks.cuh`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct AttentionArgs {
+    pub(super) graph: GraphArgs,
+    pub(super) g: DevicePtr,
+    attr: DevicePtr,
+    pub(super) grad_attr: DevicePtr,
+    logsumexp: DevicePtr,
+    pub(super) numbers: DevicePtr,
+    partials: DevicePtr,
+    statistics: DevicePtr,
+    dropout: DropoutArgs,
+    logsumexp_stride: u32,
+    attr_bytes: u32,
+    attributes: u32,
+    heads: u32,
+    channels: u32,
+    head_chunks: u32,
+    lanes: u32,
+    blocks_a_pass: u32,
+    first_pass: u32,
+    passes: u32,
+}
+
+/// `GatFamilyArgs` of `cuda/gat.cuh`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct GatFamilyArgs {
+    pub(super) common: AttentionArgs,
+    pub(super) h: DevicePtr,
+    weight: DevicePtr,
+    grad_weight: DevicePtr,
+    rows: DevicePtr,
+    row_bytes: u32,
+    aligned: u32,
+    weight_stride: u32,
+    grad_weight_stride: u32,
+    range: u32,
+    ranges: u32,
+    pub(super) slope: f32,
+    padding: u32,
+}
+
+/// The arguments of a kernel.
+pub(super) trait KernelArgs: Pod {
+    fn common(&mut self) -> &mut AttentionArgs;
+}
+
+/// The same of GAT and GATv2.
+pub(super) trait GatFamily: KernelArgs {
+    fn family(&mut self) -> &mut GatFamilyArgs;
+}
+
+/// What attention is computed of, whatever its scores are.
+#[derive(Clone, Copy)]
+pub(super) struct Heads<'a> {
+    pub(super) graph: &'a DeviceGraph,
+    pub(super) layout: Layout,
+    /// Channels of a head.
+    pub(super) channels: usize,
+    pub(super) attr: Option<&'a Tensor>,
+    pub(super) dropout: Option<&'a DropoutMask<'a>>,
+    pub(super) logsumexp: &'a Tensor,
+}
 
 /// How heads lie over lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +97,22 @@ pub(super) struct Layout {
     /// Chunks of a head's channels.
     pub(super) node_chunks: usize,
     /// The same with the attributes'.
-    pub(super) head_chunks: usize,
+    head_chunks: usize,
     /// Lanes of a head.
     pub(super) head_lanes: usize,
     /// Chunks of a head that a lane holds.
     pub(super) chunks: usize,
     /// Lanes of a task.
-    pub(super) lanes: usize,
+    lanes: usize,
     /// How often the rows are gone through, for a part of the heads each time.
-    pub(super) passes: usize,
+    passes: usize,
+}
+
+/// Edges of a task in flight, and warps that share a multiprocessor.
+struct Flight {
+    edges: u32,
+    warps: u32,
+    forward_warps: u32,
 }
 
 impl Layout {
@@ -62,16 +144,9 @@ impl Layout {
         }
     }
 
-    /// The module of a pass. Where lanes hold several chunks, fewer edges are in flight, fewer still by source, a pass that keeps two
-    /// rows and two sums, and where chunks are read with care. A head of one or two lanes has numbers of several edges in each, by
-    /// source, which takes registers too.
+    /// The module of a pass.
     pub(super) fn module(&self, file: &'static str, by_source: bool) -> Module {
-        let unroll: u32 = match (self.chunks, by_source || self.general) {
-            (1, true) if by_source && self.head_lanes <= 2 => 2,
-            (1, _) | (2, false) => 4,
-            (2, true) | (_, false) => 2,
-            (_, true) => 1,
-        };
+        let flight = self.flight(by_source);
         Module::new(file)
             .define("DTYPE", dtype_code(self.dtype))
             .define("SOURCE", by_source)
@@ -80,7 +155,32 @@ impl Layout {
             .define("THREADS", THREADS)
             .define("LANES", self.head_lanes as u32)
             .define("CHUNKS", self.chunks as u32)
-            .define("UNROLL", unroll)
+            .define("UNROLL", flight.edges)
+            .define("WARPS", flight.warps)
+            .define("FORWARD_WARPS", flight.forward_warps)
+    }
+
+    /// What a pass has under way: as much as its registers allow. They go to floats of rows that a lane holds: more of them by source, a
+    /// pass that keeps two rows and two sums, and where chunks are read with care. A head of one or two lanes has numbers of several
+    /// edges in each, which takes registers too.
+    fn flight(&self, by_source: bool) -> Flight {
+        let halves = self.dtype != DType::F32;
+        let careful = by_source || self.general;
+        let narrow = self.head_lanes <= 2;
+        let (edges, warps, forward_warps) = match self.chunks * chunk_of(self.dtype) {
+            4 if self.general => (if by_source && narrow { 2 } else { 4 }, 16, 20),
+            4 => (if by_source && narrow { 2 } else { 4 }, 24, 32),
+            8 if halves => (
+                if self.general || (by_source && narrow) { 2 } else { 4 },
+                if self.general || narrow { 12 } else { 16 },
+                20,
+            ),
+            8 => (if careful { 2 } else { 4 }, 16, 20),
+            16 if halves => (2, if self.general { 8 } else { 12 }, 16),
+            16 => (if careful { 1 } else { 2 }, 12, 16),
+            _ => (1, 8, 8),
+        };
+        Flight { edges, warps, forward_warps }
     }
 
     /// Every module that a file may be asked for.
@@ -112,8 +212,8 @@ impl Layout {
         channels.is_multiple_of(chunk_of(self.dtype)) || (self.heads == 1 && channels > 1)
     }
 
-    pub(super) fn blocks_a_pass(&self, graph: &GraphArgs) -> u32 {
-        graph.num_tasks().div_ceil(u64::from(THREADS) / self.lanes as u64) as u32
+    fn blocks_a_pass(&self, graph: &GraphArgs) -> u32 {
+        graph.num_tasks().div_ceil(u64::from(threads_of_rows(graph)) / self.lanes as u64) as u32
     }
 
     /// Room for the sums of the segments of heavy rows, if there are any.
@@ -125,7 +225,7 @@ impl Layout {
     }
 
     /// Room for the softmaxes of the segments of heavy rows, if there are any.
-    pub(super) fn segment_softmaxes(&self, like: &Tensor, graph: &GraphArgs) -> Result<Option<Tensor>, BackendError> {
+    fn segment_softmaxes(&self, like: &Tensor, graph: &GraphArgs) -> Result<Option<Tensor>, BackendError> {
         let pairs = graph.num_segments as usize * self.heads;
         (pairs > 0).then(|| Tensor::uninit_on(like, 2 * pairs, 1, "softmaxes of edge segments")).transpose()
     }
@@ -137,9 +237,14 @@ impl Layout {
     }
 
     /// Chunks of the heads of heavy rows.
-    pub(super) fn heavy_chunks(&self, graph: &GraphArgs) -> u64 {
+    fn heavy_chunks(&self, graph: &GraphArgs) -> u64 {
         u64::from(graph.num_heavy) * self.heads as u64 * self.head_chunks as u64
     }
+}
+
+/// Threads of a block that goes over rows. Plans cut rows only where they differ much.
+fn threads_of_rows(graph: &GraphArgs) -> u32 {
+    if graph.num_segments > 0 { THREADS_OF_UNEVEN_ROWS } else { THREADS }
 }
 
 /// From a row to the next.
@@ -154,36 +259,159 @@ pub(super) fn row_bytes(tensor: &Tensor) -> Result<u32, BackendError> {
 }
 
 impl CudaBackend {
-    /// Runs a kernel over `passes` of the tasks.
+    /// What all kernels take, but for outputs and gradients.
+    pub(super) fn attention_args(
+        &self,
+        input: &Heads<'_>,
+        direction: Direction,
+        segment: u32,
+    ) -> Result<AttentionArgs, BackendError> {
+        let mut graph = self.graph(input.graph, direction, segment)?;
+        if input.dropout.is_some() {
+            graph.edge_ids = self.edge_ids(input.graph, direction)?;
+        }
+        let layout = &input.layout;
+        Ok(AttentionArgs {
+            graph,
+            attr: self.maybe_tensor(input.attr)?,
+            logsumexp: self.tensor(input.logsumexp)?,
+            dropout: self.dropout_args(input.dropout)?,
+            logsumexp_stride: input.logsumexp.stride() as u32,
+            attr_bytes: input.attr.map_or(Ok(0), row_bytes)?,
+            attributes: input.attr.map_or(0, Tensor::cols) as u32,
+            heads: layout.heads as u32,
+            channels: input.channels as u32,
+            head_chunks: layout.head_chunks as u32,
+            lanes: layout.lanes as u32,
+            blocks_a_pass: layout.blocks_a_pass(&graph),
+            passes: layout.passes as u32,
+            ..AttentionArgs::zeroed()
+        })
+    }
+
+    /// The same for GAT and GATv2, whose feature matrices have rows `like` this one.
+    pub(super) fn gat_family_args(
+        &self,
+        input: &Heads<'_>,
+        direction: Direction,
+        segment: u32,
+        like: &Tensor,
+        edge: Option<&EdgeTerm<'_>>,
+    ) -> Result<GatFamilyArgs, BackendError> {
+        Ok(GatFamilyArgs {
+            common: self.attention_args(input, direction, segment)?,
+            weight: self.maybe_tensor(edge.map(|edge| edge.weight))?,
+            weight_stride: edge.map_or(0, |edge| edge.weight.stride()) as u32,
+            row_bytes: row_bytes(like)?,
+            aligned: input.layout.heads_are_aligned(input.channels).into(),
+            ..GatFamilyArgs::zeroed()
+        })
+    }
+
+    /// The output, from kernels `entry` and `merge`.
     ///
     /// # Safety
     /// The arguments fit.
-    pub(super) unsafe fn run_passes<A: Pod>(
+    pub(super) unsafe fn run_forward<A: KernelArgs>(
         &self,
+        layout: &Layout,
+        like: &Tensor,
+        module: &Module,
+        [entry, merge]: [&'static str; 2],
+        mut args: A,
+    ) -> Result<(), BackendError> {
+        let common = args.common();
+        let partials = layout.segment_sums(like, &common.graph)?;
+        let statistics = layout.segment_softmaxes(like, &common.graph)?;
+        common.partials = self.maybe_tensor(partials.as_ref())?;
+        common.statistics = self.maybe_tensor(statistics.as_ref())?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.run_passes(layout, module, entry, args, layout.passes)?;
+            self.run_merge(layout, module, merge, args)
+        }
+    }
+
+    /// A pass that sums gradients over the edges of each row, from kernels `entry` and `merge`. Those of segments are as wide as rows
+    /// if they are `like` some.
+    ///
+    /// # Safety
+    /// The arguments fit.
+    pub(super) unsafe fn run_backward<A: KernelArgs>(
+        &self,
+        layout: &Layout,
+        like: Option<&Tensor>,
+        module: &Module,
+        [entry, merge]: [&'static str; 2],
+        mut args: A,
+    ) -> Result<(), BackendError> {
+        let common = args.common();
+        let partials = like.map_or(Ok(None), |like| layout.segment_sums(like, &common.graph))?;
+        common.partials = self.maybe_tensor(partials.as_ref())?;
+        // Passes add to the attributes' gradients one after the other.
+        let one_by_one = common.grad_attr != 0;
+        let (launches, passes) = if one_by_one { (layout.passes, 1) } else { (1, layout.passes) };
+        for first_pass in 0..launches as u32 {
+            args.common().first_pass = first_pass;
+            // SAFETY: the caller's promise.
+            unsafe { self.run_passes(layout, module, entry, args, passes)? };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.run_merge(layout, module, merge, args) }
+    }
+
+    /// Runs a kernel over the rows, `passes` times, for other heads or another part of them each time.
+    unsafe fn run_passes<A: KernelArgs>(
+        &self,
+        layout: &Layout,
         module: &Module,
         entry: &'static str,
-        args: &A,
-        blocks: u32,
+        mut args: A,
         passes: usize,
     ) -> Result<(), BackendError> {
-        let threads = u64::from(blocks) * u64::from(THREADS);
+        let graph = &args.common().graph;
+        let threads = threads_of_rows(graph);
+        let all = (u64::from(layout.blocks_a_pass(graph)) * u64::from(threads)).saturating_mul(passes as u64);
         // SAFETY: the caller's promise.
-        unsafe { self.launch(module, entry, blocks_for(threads.saturating_mul(passes as u64), THREADS)?, args) }
+        unsafe { self.launch(module, entry, blocks_for(all, threads)?, &args) }
     }
 
     /// Adds up the segments of heavy rows.
+    unsafe fn run_merge<A: KernelArgs>(
+        &self,
+        layout: &Layout,
+        module: &Module,
+        entry: &'static str,
+        mut args: A,
+    ) -> Result<(), BackendError> {
+        let chunks = layout.heavy_chunks(&args.common().graph);
+        // SAFETY: the caller's promise.
+        unsafe { self.launch(module, entry, blocks_for(chunks, THREADS)?, &args) }
+    }
+
+    /// The gradient of the weight of attributes, a row of `grad_weight` for each range of `range` edges; `columns` attributes at once.
     ///
     /// # Safety
     /// The arguments fit.
-    pub(super) unsafe fn run_merge<A: Pod>(
+    pub(super) unsafe fn run_weight<A: GatFamily>(
         &self,
-        module: &Module,
-        entry: &'static str,
-        args: &A,
-        chunks: u64,
+        input: &Heads<'_>,
+        (module, entry): (&Module, &'static str),
+        mut args: A,
+        grad_weight: &Tensor,
+        range: u32,
+        columns: usize,
     ) -> Result<(), BackendError> {
+        let family = args.family();
+        family.grad_weight = self.tensor(grad_weight)?;
+        family.grad_weight_stride = grad_weight.stride() as u32;
+        family.rows = self.edge_rows(input.graph)?;
+        family.range = range;
+        family.ranges = grad_weight.rows() as u32;
+        let passes = input.layout.passes * input.attr.map_or(0, Tensor::cols).div_ceil(columns);
+        let threads = (grad_weight.rows() as u64 * u64::from(THREADS)).saturating_mul(passes as u64);
         // SAFETY: the caller's promise.
-        unsafe { self.launch(module, entry, blocks_for(chunks, THREADS)?, args) }
+        unsafe { self.launch(module, entry, blocks_for(threads, THREADS)?, &args) }
     }
 }
 

@@ -2,9 +2,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{
     CudaBackend,
-    attention::{Layout, row_bytes},
-    elementwise::DropoutArgs,
-    graph::GraphArgs,
+    attention::{AttentionArgs, GatFamily, GatFamilyArgs, Heads, KernelArgs, Layout},
     runtime::DevicePtr,
     source::Module,
 };
@@ -17,53 +15,45 @@ use crate::backend::{
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct GatArgs {
-    graph: GraphArgs,
+    family: GatFamilyArgs,
     z: DevicePtr,
-    g: DevicePtr,
-    h: DevicePtr,
     source: DevicePtr,
     destination: DevicePtr,
-    logsumexp: DevicePtr,
     grad_z: DevicePtr,
     grad_source: DevicePtr,
     grad_destination: DevicePtr,
-    grad_attr: DevicePtr,
-    grad_weight: DevicePtr,
-    attr: DevicePtr,
-    weight: DevicePtr,
-    rows: DevicePtr,
-    numbers: DevicePtr,
-    partials: DevicePtr,
     score_partials: DevicePtr,
-    statistics: DevicePtr,
-    dropout: DropoutArgs,
-    row_bytes: u32,
     score_stride: u32,
-    logsumexp_stride: u32,
-    attr_bytes: u32,
-    weight_stride: u32,
-    grad_weight_stride: u32,
-    heads: u32,
-    channels: u32,
-    attributes: u32,
-    head_chunks: u32,
-    lanes: u32,
-    blocks_a_pass: u32,
-    first_pass: u32,
-    passes: u32,
-    aligned: u32,
-    range: u32,
-    ranges: u32,
-    slope: f32,
+    padding: u32,
+}
+
+impl KernelArgs for GatArgs {
+    fn common(&mut self) -> &mut AttentionArgs {
+        &mut self.family.common
+    }
+}
+
+impl GatFamily for GatArgs {
+    fn family(&mut self) -> &mut GatFamilyArgs {
+        &mut self.family
+    }
 }
 
 pub(super) fn modules() -> Vec<Module> {
     Layout::modules("gat")
 }
 
-fn layout(input: &Gat<'_>) -> Layout {
-    let layout = Layout::new(input.z.dtype(), input.heads, input.z.cols() / input.heads, 0);
-    if input.edge.is_some() { layout.careful() } else { layout }
+fn heads<'a>(input: &'a Gat<'a>, logsumexp: &'a Tensor) -> Heads<'a> {
+    let channels = input.z.cols() / input.heads;
+    let layout = Layout::new(input.z.dtype(), input.heads, channels, 0);
+    Heads {
+        graph: input.graph,
+        layout: if input.edge.is_some() { layout.careful() } else { layout },
+        channels,
+        attr: input.edge.as_ref().map(|edge| edge.attr),
+        dropout: input.dropout.as_ref(),
+        logsumexp,
+    }
 }
 
 impl CudaBackend {
@@ -71,129 +61,74 @@ impl CudaBackend {
     fn gat_args(
         &self,
         input: &Gat<'_>,
-        layout: &Layout,
+        heads: &Heads<'_>,
         direction: Direction,
         segment: u32,
-        logsumexp: &Tensor,
     ) -> Result<GatArgs, BackendError> {
-        let mut graph = self.graph(input.graph, direction, segment)?;
-        if input.dropout.is_some() {
-            graph.edge_ids = self.edge_ids(input.graph, direction)?;
-        }
-        let channels = input.z.cols() / input.heads;
-        let mut args = GatArgs {
-            graph,
+        let mut family = self.gat_family_args(heads, direction, segment, input.z, input.edge.as_ref())?;
+        family.slope = input.negative_slope;
+        Ok(GatArgs {
+            family,
             z: self.tensor(input.z)?,
             source: self.tensor(input.source)?,
             destination: self.tensor(input.destination)?,
             score_stride: input.source.stride() as u32,
-            logsumexp: self.tensor(logsumexp)?,
-            dropout: self.dropout_args(input.dropout.as_ref())?,
-            row_bytes: row_bytes(input.z)?,
-            logsumexp_stride: logsumexp.stride() as u32,
-            heads: input.heads as u32,
-            channels: channels as u32,
-            head_chunks: layout.head_chunks as u32,
-            lanes: layout.lanes as u32,
-            blocks_a_pass: layout.blocks_a_pass(&graph),
-            passes: layout.passes as u32,
-            aligned: layout.heads_are_aligned(channels).into(),
-            slope: input.negative_slope,
             ..GatArgs::zeroed()
-        };
-        if let Some(edge) = &input.edge {
-            args.attr = self.tensor(edge.attr)?;
-            args.weight = self.tensor(edge.weight)?;
-            args.attr_bytes = row_bytes(edge.attr)?;
-            args.weight_stride = edge.weight.stride() as u32;
-            args.attributes = edge.attr.cols() as u32;
-        }
-        Ok(args)
+        })
     }
 }
 
 // SAFETY of the launches: shapes and plans fit, which is the caller's promise, and the graph was validated when it was made.
 impl GatKernels for CudaBackend {
     unsafe fn gat(&self, args: &Gat<'_>, h: &Tensor, logsumexp: &Tensor) -> Result<(), BackendError> {
-        let layout = layout(args);
-        let common = self.gat_args(args, &layout, Direction::Forward, args.plan.segment, logsumexp)?;
-        let partials = layout.segment_sums(args.z, &common.graph)?;
-        let statistics = layout.segment_softmaxes(args.z, &common.graph)?;
-        let kernel = GatArgs {
-            h: self.tensor(h)?,
-            partials: self.maybe_tensor(partials.as_ref())?,
-            statistics: self.maybe_tensor(statistics.as_ref())?,
-            ..common
-        };
-        let module = layout.module("gat", false);
+        let heads = heads(args, logsumexp);
+        let mut kernel = self.gat_args(args, &heads, Direction::Forward, args.plan.segment)?;
+        kernel.family.h = self.tensor(h)?;
+        let module = heads.layout.module("gat", false);
         // SAFETY: see above.
-        unsafe {
-            self.run_passes(&module, "gat_forward", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "gat_merge", &kernel, layout.heavy_chunks(&kernel.graph))
-        }
+        unsafe { self.run_forward(&heads.layout, args.z, &module, ["gat_forward", "gat_merge"], kernel) }
     }
 
     unsafe fn gat_grad(&self, args: &GatBackward<'_>) -> Result<(), BackendError> {
         let input = args.forward;
-        let layout = layout(input);
+        let heads = heads(input, args.logsumexp);
+        let layout = &heads.layout;
         let numbers = Tensor::uninit_on(input.z, 2 * args.g.rows() * input.heads, 1, "numbers of destinations")?;
-        let with_gradients = |common: GatArgs| -> Result<_, BackendError> {
+        let with_gradients = |mut kernel: GatArgs| -> Result<_, BackendError> {
+            kernel.family.common.g = self.tensor(args.g)?;
+            kernel.family.common.numbers = self.tensor(&numbers)?;
+            kernel.family.h = self.tensor(args.h)?;
             Ok(GatArgs {
-                g: self.tensor(args.g)?,
-                h: self.tensor(args.h)?,
                 grad_z: self.tensor(args.grad_z)?,
                 grad_source: self.tensor(args.grad_source)?,
                 grad_destination: self.tensor(args.grad_destination)?,
-                grad_attr: self.maybe_tensor(args.grad_attr)?,
-                numbers: self.tensor(&numbers)?,
-                ..common
+                ..kernel
             })
         };
 
-        let common = self.gat_args(input, &layout, Direction::Forward, input.plan.segment, args.logsumexp)?;
-        let score_partials = layout.segment_scores(input.z, &common.graph)?;
-        let kernel = GatArgs { score_partials: self.maybe_tensor(score_partials.as_ref())?, ..with_gradients(common)? };
+        let kernel = self.gat_args(input, &heads, Direction::Forward, input.plan.segment)?;
+        let mut kernel = with_gradients(kernel)?;
+        let score_partials = layout.segment_scores(input.z, &kernel.family.common.graph)?;
+        kernel.family.common.grad_attr = self.maybe_tensor(args.grad_attr)?;
+        kernel.score_partials = self.maybe_tensor(score_partials.as_ref())?;
         let module = layout.module("gat", false);
-        // Passes add to the attributes' gradients one after the other.
-        let (launches, passes) = if args.grad_attr.is_some() { (layout.passes, 1) } else { (1, layout.passes) };
-        for first_pass in 0..launches as u32 {
-            let kernel = GatArgs { first_pass, ..kernel };
-            // SAFETY: see above.
-            unsafe { self.run_passes(&module, "gat_by_destination", &kernel, kernel.blocks_a_pass, passes)? };
-        }
-        let chunks = layout.heavy_chunks(&kernel.graph);
+        let entries = ["gat_by_destination", "gat_merge_by_destination"];
         // SAFETY: see above.
-        unsafe { self.run_merge(&module, "gat_merge_by_destination", &kernel, chunks)? };
+        unsafe { self.run_backward(layout, None, &module, entries, kernel)? };
         drop(score_partials);
         if let Some(grad_weight) = args.grad_weight {
-            let ranges = grad_weight.rows() as u32;
-            let kernel = GatArgs {
-                grad_weight: self.tensor(grad_weight)?,
-                grad_weight_stride: grad_weight.stride() as u32,
-                rows: self.edge_rows(input.graph)?,
-                range: input.plan.range,
-                ranges,
-                ..kernel
-            };
-            let passes = layout.passes * (kernel.attributes as usize).div_ceil(layout.head_lanes);
+            let (range, columns) = (input.plan.range, layout.head_lanes);
             // SAFETY: see above.
-            unsafe { self.run_passes(&module, "gat_weight", &kernel, ranges, passes)? };
+            unsafe { self.run_weight(&heads, (&module, "gat_weight"), kernel, grad_weight, range, columns)? };
         }
 
-        let segment = args.plan_by_source.segment;
-        let common = self.gat_args(input, &layout, Direction::Transposed, segment, args.logsumexp)?;
-        let partials = layout.segment_sums(input.z, &common.graph)?;
-        let score_partials = layout.segment_scores(input.z, &common.graph)?;
-        let kernel = GatArgs {
-            partials: self.maybe_tensor(partials.as_ref())?,
-            score_partials: self.maybe_tensor(score_partials.as_ref())?,
-            ..with_gradients(common)?
-        };
+        let kernel = self.gat_args(input, &heads, Direction::Transposed, args.plan_by_source.segment)?;
+        let mut kernel = with_gradients(kernel)?;
+        let score_partials = layout.segment_scores(input.z, &kernel.family.common.graph)?;
+        kernel.score_partials = self.maybe_tensor(score_partials.as_ref())?;
         let module = layout.module("gat", true);
+        let entries = ["gat_by_source", "gat_merge_by_source"];
         // SAFETY: see above.
-        unsafe {
-            self.run_passes(&module, "gat_by_source", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "gat_merge_by_source", &kernel, layout.heavy_chunks(&kernel.graph))
-        }
+        unsafe { self.run_backward(layout, Some(input.z), &module, entries, kernel) }
     }
 }

@@ -2,9 +2,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{
     CudaBackend,
-    attention::{Layout, row_bytes},
-    elementwise::DropoutArgs,
-    graph::GraphArgs,
+    attention::{AttentionArgs, GatFamily, GatFamilyArgs, Heads, KernelArgs, Layout},
     runtime::DevicePtr,
     source::Module,
 };
@@ -20,53 +18,47 @@ const TILE: usize = 4;
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct Gatv2Args {
-    graph: GraphArgs,
+    family: GatFamilyArgs,
     l: DevicePtr,
     r: DevicePtr,
-    g: DevicePtr,
-    h: DevicePtr,
-    logsumexp: DevicePtr,
+    att: DevicePtr,
     grad_l: DevicePtr,
     grad_r: DevicePtr,
     grad_att: DevicePtr,
-    grad_attr: DevicePtr,
-    grad_weight: DevicePtr,
-    att: DevicePtr,
-    attr: DevicePtr,
-    weight: DevicePtr,
-    rows: DevicePtr,
-    numbers: DevicePtr,
-    partials: DevicePtr,
     second_partials: DevicePtr,
-    statistics: DevicePtr,
-    dropout: DropoutArgs,
-    row_bytes: u32,
     grad_att_stride: u32,
-    attr_bytes: u32,
-    weight_stride: u32,
-    grad_weight_stride: u32,
-    logsumexp_stride: u32,
-    heads: u32,
-    channels: u32,
-    attributes: u32,
-    head_chunks: u32,
-    lanes: u32,
-    blocks_a_pass: u32,
-    first_pass: u32,
-    passes: u32,
-    aligned: u32,
-    range: u32,
-    ranges: u32,
-    slope: f32,
+    linear: f32,
+    absolute: f32,
+    padding: u32,
+}
+
+impl KernelArgs for Gatv2Args {
+    fn common(&mut self) -> &mut AttentionArgs {
+        &mut self.family.common
+    }
+}
+
+impl GatFamily for Gatv2Args {
+    fn family(&mut self) -> &mut GatFamilyArgs {
+        &mut self.family
+    }
 }
 
 pub(super) fn modules() -> Vec<Module> {
     Layout::modules("gatv2")
 }
 
-fn layout(input: &Gatv2<'_>) -> Layout {
-    let layout = Layout::new(input.l.dtype(), input.heads, input.l.cols() / input.heads, 0);
-    if input.edge.is_some() { layout.careful() } else { layout }
+fn heads<'a>(input: &'a Gatv2<'a>, logsumexp: &'a Tensor) -> Heads<'a> {
+    let channels = input.l.cols() / input.heads;
+    let layout = Layout::new(input.l.dtype(), input.heads, channels, 0);
+    Heads {
+        graph: input.graph,
+        layout: if input.edge.is_some() { layout.careful() } else { layout },
+        channels,
+        attr: input.edge.as_ref().map(|edge| edge.attr),
+        dropout: input.dropout.as_ref(),
+        logsumexp,
+    }
 }
 
 impl CudaBackend {
@@ -74,129 +66,74 @@ impl CudaBackend {
     fn gatv2_args(
         &self,
         input: &Gatv2<'_>,
-        layout: &Layout,
+        heads: &Heads<'_>,
         direction: Direction,
         segment: u32,
-        logsumexp: &Tensor,
     ) -> Result<Gatv2Args, BackendError> {
-        let mut graph = self.graph(input.graph, direction, segment)?;
-        if input.dropout.is_some() {
-            graph.edge_ids = self.edge_ids(input.graph, direction)?;
-        }
-        let channels = input.l.cols() / input.heads;
-        let mut args = Gatv2Args {
-            graph,
+        let mut family = self.gat_family_args(heads, direction, segment, input.l, input.edge.as_ref())?;
+        family.slope = input.negative_slope;
+        Ok(Gatv2Args {
+            family,
             l: self.tensor(input.l)?,
             r: self.tensor(input.r)?,
-            logsumexp: self.tensor(logsumexp)?,
             att: self.tensor(input.att)?,
-            dropout: self.dropout_args(input.dropout.as_ref())?,
-            row_bytes: row_bytes(input.l)?,
-            logsumexp_stride: logsumexp.stride() as u32,
-            heads: input.heads as u32,
-            channels: channels as u32,
-            head_chunks: layout.head_chunks as u32,
-            lanes: layout.lanes as u32,
-            blocks_a_pass: layout.blocks_a_pass(&graph),
-            passes: layout.passes as u32,
-            aligned: layout.heads_are_aligned(channels).into(),
-            slope: input.negative_slope,
+            linear: std::f32::consts::LOG2_E * 0.5 * (1.0 + input.negative_slope),
+            absolute: std::f32::consts::LOG2_E * 0.5 * (1.0 - input.negative_slope),
             ..Gatv2Args::zeroed()
-        };
-        if let Some(edge) = &input.edge {
-            args.attr = self.tensor(edge.attr)?;
-            args.weight = self.tensor(edge.weight)?;
-            args.attr_bytes = row_bytes(edge.attr)?;
-            args.weight_stride = edge.weight.stride() as u32;
-            args.attributes = edge.attr.cols() as u32;
-        }
-        Ok(args)
+        })
     }
 }
 
 // SAFETY of the launches: shapes and plans fit, which is the caller's promise, and the graph was validated when it was made.
 impl Gatv2Kernels for CudaBackend {
     unsafe fn gatv2(&self, args: &Gatv2<'_>, h: &Tensor, logsumexp: &Tensor) -> Result<(), BackendError> {
-        let layout = layout(args);
-        let common = self.gatv2_args(args, &layout, Direction::Forward, args.plan.segment, logsumexp)?;
-        let partials = layout.segment_sums(args.l, &common.graph)?;
-        let statistics = layout.segment_softmaxes(args.l, &common.graph)?;
-        let kernel = Gatv2Args {
-            h: self.tensor(h)?,
-            partials: self.maybe_tensor(partials.as_ref())?,
-            statistics: self.maybe_tensor(statistics.as_ref())?,
-            ..common
-        };
-        let module = layout.module("gatv2", false);
+        let heads = heads(args, logsumexp);
+        let mut kernel = self.gatv2_args(args, &heads, Direction::Forward, args.plan.segment)?;
+        kernel.family.h = self.tensor(h)?;
+        let module = heads.layout.module("gatv2", false);
         // SAFETY: see above.
-        unsafe {
-            self.run_passes(&module, "gatv2_forward", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "gatv2_merge", &kernel, layout.heavy_chunks(&kernel.graph))
-        }
+        unsafe { self.run_forward(&heads.layout, args.l, &module, ["gatv2_forward", "gatv2_merge"], kernel) }
     }
 
     unsafe fn gatv2_grad(&self, args: &Gatv2Backward<'_>) -> Result<(), BackendError> {
         let input = args.forward;
-        let layout = layout(input);
+        let heads = heads(input, args.logsumexp);
+        let layout = &heads.layout;
         let numbers = Tensor::uninit_on(input.l, 2 * args.g.rows() * input.heads, 1, "numbers of destinations")?;
-        let with_gradients = |common: Gatv2Args| -> Result<_, BackendError> {
+        let with_gradients = |mut kernel: Gatv2Args| -> Result<_, BackendError> {
+            kernel.family.common.g = self.tensor(args.g)?;
+            kernel.family.common.numbers = self.tensor(&numbers)?;
+            kernel.family.h = self.tensor(args.h)?;
             Ok(Gatv2Args {
-                g: self.tensor(args.g)?,
-                h: self.tensor(args.h)?,
                 grad_l: self.tensor(args.grad_l)?,
                 grad_r: self.tensor(args.grad_r)?,
                 grad_att: self.tensor(args.grad_att)?,
                 grad_att_stride: args.grad_att.stride() as u32,
-                grad_attr: self.maybe_tensor(args.grad_attr)?,
-                numbers: self.tensor(&numbers)?,
-                ..common
+                ..kernel
             })
         };
 
-        let common = self.gatv2_args(input, &layout, Direction::Forward, input.plan.segment, args.logsumexp)?;
-        let partials = layout.segment_sums(input.l, &common.graph)?;
-        let second = layout.segment_sums(input.l, &common.graph)?;
-        let kernel = Gatv2Args {
-            partials: self.maybe_tensor(partials.as_ref())?,
-            second_partials: self.maybe_tensor(second.as_ref())?,
-            ..with_gradients(common)?
-        };
+        let kernel = self.gatv2_args(input, &heads, Direction::Forward, input.plan.segment)?;
+        let mut kernel = with_gradients(kernel)?;
+        let second = layout.segment_sums(input.l, &kernel.family.common.graph)?;
+        kernel.family.common.grad_attr = self.maybe_tensor(args.grad_attr)?;
+        kernel.second_partials = self.maybe_tensor(second.as_ref())?;
         let module = layout.module("gatv2", false);
-        // Passes add to the attributes' gradients one after the other.
-        let (launches, passes) = if args.grad_attr.is_some() { (layout.passes, 1) } else { (1, layout.passes) };
-        for first_pass in 0..launches as u32 {
-            let kernel = Gatv2Args { first_pass, ..kernel };
-            // SAFETY: see above.
-            unsafe { self.run_passes(&module, "gatv2_by_destination", &kernel, kernel.blocks_a_pass, passes)? };
-        }
-        let chunks = layout.heavy_chunks(&kernel.graph);
+        let entries = ["gatv2_by_destination", "gatv2_merge_by_destination"];
         // SAFETY: see above.
-        unsafe { self.run_merge(&module, "gatv2_merge_by_destination", &kernel, chunks)? };
-        drop((partials, second));
+        unsafe { self.run_backward(layout, Some(input.l), &module, entries, kernel)? };
+        drop(second);
         if let Some(grad_weight) = args.grad_weight {
-            let ranges = grad_weight.rows() as u32;
-            let kernel = Gatv2Args {
-                grad_weight: self.tensor(grad_weight)?,
-                grad_weight_stride: grad_weight.stride() as u32,
-                rows: self.edge_rows(input.graph)?,
-                range: input.plan.range,
-                ranges,
-                ..kernel
-            };
-            let passes = layout.passes * (kernel.attributes as usize).div_ceil(TILE);
+            let (range, columns) = (input.plan.range, TILE);
             // SAFETY: see above.
-            unsafe { self.run_passes(&module, "gatv2_weight", &kernel, ranges, passes)? };
+            unsafe { self.run_weight(&heads, (&module, "gatv2_weight"), kernel, grad_weight, range, columns)? };
         }
 
-        let segment = args.plan_by_source.segment;
-        let common = self.gatv2_args(input, &layout, Direction::Transposed, segment, args.logsumexp)?;
-        let partials = layout.segment_sums(input.l, &common.graph)?;
-        let kernel = Gatv2Args { partials: self.maybe_tensor(partials.as_ref())?, ..with_gradients(common)? };
+        let kernel = self.gatv2_args(input, &heads, Direction::Transposed, args.plan_by_source.segment)?;
+        let kernel = with_gradients(kernel)?;
         let module = layout.module("gatv2", true);
+        let entries = ["gatv2_by_source", "gatv2_merge_by_source"];
         // SAFETY: see above.
-        unsafe {
-            self.run_passes(&module, "gatv2_by_source", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "gatv2_merge_by_source", &kernel, layout.heavy_chunks(&kernel.graph))
-        }
+        unsafe { self.run_backward(layout, Some(input.l), &module, entries, kernel) }
     }
 }

@@ -2,10 +2,8 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{
     CudaBackend,
-    attention::{Layout, row_bytes},
+    attention::{AttentionArgs, Heads, KernelArgs, Layout, row_bytes},
     chunk_of,
-    elementwise::DropoutArgs,
-    graph::GraphArgs,
     runtime::DevicePtr,
     source::Module,
 };
@@ -18,43 +16,42 @@ use crate::backend::{
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct TransformerArgs {
-    graph: GraphArgs,
+    common: AttentionArgs,
     q: DevicePtr,
     k: DevicePtr,
     v: DevicePtr,
-    attr: DevicePtr,
-    g: DevicePtr,
     out: DevicePtr,
-    logsumexp: DevicePtr,
     grad_q: DevicePtr,
     grad_k: DevicePtr,
     grad_v: DevicePtr,
-    grad_attr: DevicePtr,
-    numbers: DevicePtr,
-    partials: DevicePtr,
     second_partials: DevicePtr,
-    statistics: DevicePtr,
-    dropout: DropoutArgs,
     wide_bytes: u32,
     node_bytes: u32,
-    attr_bytes: u32,
-    logsumexp_stride: u32,
-    heads: u32,
-    channels: u32,
-    attributes: u32,
     node_chunks: u32,
-    head_chunks: u32,
-    lanes: u32,
-    blocks_a_pass: u32,
-    first_pass: u32,
     wide_aligned: u32,
     node_aligned: u32,
     factor: f32,
-    padding: u32,
+}
+
+impl KernelArgs for TransformerArgs {
+    fn common(&mut self) -> &mut AttentionArgs {
+        &mut self.common
+    }
 }
 
 pub(super) fn modules() -> Vec<Module> {
     Layout::modules("transformer")
+}
+
+fn heads<'a>(input: &'a Attention<'a>, logsumexp: &'a Tensor) -> Heads<'a> {
+    Heads {
+        graph: input.graph,
+        layout: Layout::new(input.k.dtype(), input.heads, input.channels(), input.attributes()),
+        channels: input.channels(),
+        attr: input.attr,
+        dropout: input.dropout.as_ref(),
+        logsumexp,
+    }
 }
 
 impl CudaBackend {
@@ -62,39 +59,26 @@ impl CudaBackend {
     fn transformer_args(
         &self,
         input: &Attention<'_>,
-        layout: &Layout,
+        heads: &Heads<'_>,
         direction: Direction,
         segment: u32,
     ) -> Result<TransformerArgs, BackendError> {
-        let mut graph = self.graph(input.graph, direction, segment)?;
-        if input.dropout.is_some() {
-            graph.edge_ids = self.edge_ids(input.graph, direction)?;
-        }
-        let (heads, channels, attributes) = (input.heads, input.channels(), input.attributes());
+        let layout = &heads.layout;
+        let (channels, attributes) = (heads.channels, input.attributes());
         let chunk = chunk_of(layout.dtype);
-        let whole = channels.is_multiple_of(chunk);
         let wide_aligned = if attributes == 0 {
             layout.heads_are_aligned(channels)
         } else {
-            whole && (attributes.is_multiple_of(chunk) || heads == 1)
+            channels.is_multiple_of(chunk) && (attributes.is_multiple_of(chunk) || input.heads == 1)
         };
         Ok(TransformerArgs {
-            graph,
+            common: self.attention_args(heads, direction, segment)?,
             q: self.tensor(input.q)?,
             k: self.tensor(input.k)?,
             v: self.tensor(input.v)?,
-            attr: self.maybe_tensor(input.attr)?,
-            dropout: self.dropout_args(input.dropout.as_ref())?,
             wide_bytes: row_bytes(input.q)?,
             node_bytes: row_bytes(input.k)?,
-            attr_bytes: input.attr.map_or(Ok(0), row_bytes)?,
-            heads: heads as u32,
-            channels: channels as u32,
-            attributes: attributes as u32,
             node_chunks: layout.node_chunks as u32,
-            head_chunks: layout.head_chunks as u32,
-            lanes: layout.lanes as u32,
-            blocks_a_pass: layout.blocks_a_pass(&graph),
             wide_aligned: wide_aligned.into(),
             node_aligned: layout.heads_are_aligned(channels).into(),
             factor: input.factor(),
@@ -107,75 +91,47 @@ impl CudaBackend {
 impl TransformerKernels for CudaBackend {
     unsafe fn transformer(&self, args: &TransformerForward<'_>) -> Result<(), BackendError> {
         let input = &args.input;
-        let layout = Layout::new(input.k.dtype(), input.heads, input.channels(), input.attributes());
-        let common = self.transformer_args(input, &layout, Direction::Forward, args.plan.segment)?;
-        let partials = layout.segment_sums(input.k, &common.graph)?;
-        let statistics = layout.segment_softmaxes(input.k, &common.graph)?;
-        let kernel = TransformerArgs {
-            out: self.tensor(args.out)?,
-            logsumexp: self.tensor(args.logsumexp)?,
-            logsumexp_stride: args.logsumexp.stride() as u32,
-            partials: self.maybe_tensor(partials.as_ref())?,
-            statistics: self.maybe_tensor(statistics.as_ref())?,
-            ..common
-        };
-        let module = layout.module("transformer", false);
+        let heads = heads(input, args.logsumexp);
+        let mut kernel = self.transformer_args(input, &heads, Direction::Forward, args.plan.segment)?;
+        kernel.out = self.tensor(args.out)?;
+        let module = heads.layout.module("transformer", false);
+        let entries = ["transformer_forward", "transformer_merge"];
         // SAFETY: see above.
-        unsafe {
-            self.run_passes(&module, "transformer_forward", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "transformer_merge", &kernel, layout.heavy_chunks(&kernel.graph))
-        }
+        unsafe { self.run_forward(&heads.layout, input.k, &module, entries, kernel) }
     }
 
     unsafe fn transformer_grad(&self, args: &TransformerBackward<'_>) -> Result<(), BackendError> {
         let input = &args.input;
-        let layout = Layout::new(input.k.dtype(), input.heads, input.channels(), input.attributes());
+        let heads = heads(input, args.logsumexp);
+        let layout = &heads.layout;
         let numbers = Tensor::uninit_on(input.k, 2 * args.g.rows() * input.heads, 1, "numbers of destinations")?;
-        let with_gradients = |common: TransformerArgs| -> Result<_, BackendError> {
+        let with_gradients = |mut kernel: TransformerArgs| -> Result<_, BackendError> {
+            kernel.common.g = self.tensor(args.g)?;
+            kernel.common.numbers = self.tensor(&numbers)?;
             Ok(TransformerArgs {
-                g: self.tensor(args.g)?,
                 out: self.tensor(args.out)?,
-                logsumexp: self.tensor(args.logsumexp)?,
-                logsumexp_stride: args.logsumexp.stride() as u32,
                 grad_q: self.tensor(args.grad_q)?,
                 grad_k: self.tensor(args.grad_k)?,
                 grad_v: self.tensor(args.grad_v)?,
-                grad_attr: self.maybe_tensor(args.grad_attr)?,
-                numbers: self.tensor(&numbers)?,
-                ..common
+                ..kernel
             })
         };
 
-        let common = self.transformer_args(input, &layout, Direction::Forward, args.plan.segment)?;
-        let partials = layout.segment_sums(input.k, &common.graph)?;
-        let kernel = TransformerArgs { partials: self.maybe_tensor(partials.as_ref())?, ..with_gradients(common)? };
+        let kernel = self.transformer_args(input, &heads, Direction::Forward, args.plan.segment)?;
+        let mut kernel = with_gradients(kernel)?;
+        kernel.common.grad_attr = self.maybe_tensor(args.grad_attr)?;
         let module = layout.module("transformer", false);
-        // Passes add to the attributes' gradients one after the other.
-        let (launches, passes) = if args.grad_attr.is_some() { (layout.passes, 1) } else { (1, layout.passes) };
-        for first_pass in 0..launches as u32 {
-            let kernel = TransformerArgs { first_pass, ..kernel };
-            // SAFETY: see above.
-            unsafe { self.run_passes(&module, "transformer_by_destination", &kernel, kernel.blocks_a_pass, passes)? };
-        }
+        let entries = ["transformer_by_destination", "transformer_merge_by_destination"];
         // SAFETY: see above.
-        unsafe {
-            self.run_merge(&module, "transformer_merge_by_destination", &kernel, layout.heavy_chunks(&kernel.graph))?
-        };
-        drop(partials);
+        unsafe { self.run_backward(layout, Some(input.k), &module, entries, kernel)? };
 
-        let common = self.transformer_args(input, &layout, Direction::Transposed, args.transposed_plan.segment)?;
-        let partials = layout.segment_sums(input.k, &common.graph)?;
-        let second = layout.segment_sums(input.k, &common.graph)?;
-        let kernel = TransformerArgs {
-            partials: self.maybe_tensor(partials.as_ref())?,
-            second_partials: self.maybe_tensor(second.as_ref())?,
-            ..with_gradients(common)?
-        };
+        let kernel = self.transformer_args(input, &heads, Direction::Transposed, args.transposed_plan.segment)?;
+        let mut kernel = with_gradients(kernel)?;
+        let second = layout.segment_sums(input.k, &kernel.common.graph)?;
+        kernel.second_partials = self.maybe_tensor(second.as_ref())?;
         let module = layout.module("transformer", true);
+        let entries = ["transformer_by_source", "transformer_merge_by_source"];
         // SAFETY: see above.
-        unsafe {
-            self.run_passes(&module, "transformer_by_source", &kernel, kernel.blocks_a_pass, layout.passes)?;
-            self.run_merge(&module, "transformer_merge_by_source", &kernel, layout.heavy_chunks(&kernel.graph))
-        }
+        unsafe { self.run_backward(layout, Some(input.k), &module, entries, kernel) }
     }
 }
