@@ -248,6 +248,7 @@ fn run_block(work: Work, block: u32) {
 }
 #else
 
+#ifdef WIDE
 // The lane's parts of <g_i, z_j> of four edges, from all channels of the head.
 fn products_of_head(work: Work, columns: vec4<u32>) -> vec4<f32> {
     var along = vec4<f32>();
@@ -263,6 +264,7 @@ fn products_of_head(work: Work, columns: vec4<u32>) -> vec4<f32> {
     }
     return along;
 }
+#endif
 
 // The sums of t_k, of a lane's share in the first place or one for each of four edges, and a_k m_k of the last four.
 struct Gathered {
@@ -334,14 +336,15 @@ fn run_block(work: Work, block: u32) {
 #ifdef BY_SOURCE
         let numbers = numbers_of_rows(work, columns);
 #endif
+#ifdef WIDE
+        along = products_of_head(work, columns);
+#else
 #unroll r REGISTERS
 #unroll u 4
         along[$u] = add_inner(along[$u], own_$r, other_$u$r);
 #endunroll
 #endunroll
-        if p.channels > 4u * (REGISTERS << p.lanes_log2) {
-            along = products_of_head(work, columns);
-        }
+#endif
         let terms = add_terms(work, t_sums, along, columns, numbers, key, step);
         t_sums = terms.t_sums;
 #ifdef BY_SOURCE

@@ -15,6 +15,10 @@
 //   nodes [num_dst, nodes_stride]: r, and for gradients g, logsumexp and delta
 //   weights [words]: the key of dropout, att, W;  e [edges, e_stride];  logsumexp [num_dst, lse_stride]
 //
+// As leaky(u) = linear u + absolute |u| with linear, absolute = (1 +- slope) / 2, a score is made of two sums without a
+// choice in them; and att_c is left out of sums over edges, and multiplied in once.
+// WIDE: a head is more than its threads hold, so that scores are computed from all channels apart.
+//
 // passes.wgsl says what threads share a row, scores.wgsl how they go over its edges; BY_WEIGHT and EDGE_GRAD go over
 // ranges of edges (ranges.wgsl).
 // Bytes an edge: FORWARD and BY_DESTINATION 4 + 4 F, BY_SOURCE 8 + 8 F, + 4 D; F features, D attributes.
@@ -22,6 +26,8 @@
 #include attention
 
 #param att_words: u32
+#param linear: f32
+#param absolute: f32
 #ifdef BY_DESTINATION
 #write grad_att: array<Unit>
 #endif
@@ -90,16 +96,28 @@ fn quad_of_sum(i: u32, j: u32, position: u32, feature: u32, left: u32) -> vec4<f
 #endif
 }
 
-// Adds the part of four channels to the score and to <g_i, l_j>.
-fn add_products(sums: vec2<f32>, i: u32, j: u32, position: u32, feature: u32, left: u32) -> vec2<f32> {
+// What four edges' scores are made of so far, and their <g_i, l_j>.
+struct Products {
+    linear: vec4<f32>,
+    absolute: vec4<f32>,
+    along: vec4<f32>,
+}
+
+fn scores_of(products: Products) -> vec4<f32> {
+    return fma(vec4<f32>(p.linear), products.linear, p.absolute * products.absolute);
+}
+
+// Adds the part of four channels to the two sums of a score and to <g_i, l_j>.
+fn add_products(sums: vec3<f32>, i: u32, j: u32, position: u32, feature: u32, left: u32) -> vec3<f32> {
     let u = quad_of_sum(i, j, position, feature, left);
     let att = quad_of_att(feature, left);
-    let score = add_inner(sums.x, select(p.slope * att, att, u > vec4<f32>()), u);
+    let linear = add_inner(sums.x, att, u);
+    let absolute = add_inner(sums.y, att, abs(u));
 #ifdef FORWARD
-    return vec2<f32>(score, 0.0);
+    return vec3<f32>(linear, absolute, 0.0);
 #else
     let g = quad_of_nodes(i * p.nodes_stride + p.g_at + feature, left);
-    return vec2<f32>(score, add_inner(sums.y, g, quad_of_l(j * p.l_stride + feature, left)));
+    return vec3<f32>(linear, absolute, add_inner(sums.z, g, quad_of_l(j * p.l_stride + feature, left)));
 #endif
 }
 
@@ -123,16 +141,16 @@ fn main(
         if present {
             for (var c = 4u * lane; c < p.channels; c += 4u * lanes) {
                 let feature = head * p.channels + c;
-                let both = add_products(parts.xy, edge.i, edge.j, edge.position, feature, p.channels - c);
-                parts.x = both.x;
-                parts.y = both.y;
+                let sums = add_products(parts.xyz, edge.i, edge.j, edge.position, feature, p.channels - c);
+                parts = vec4<f32>(sums, 0.0);
             }
         }
+        parts.x = fma(p.linear, parts.x, p.absolute * parts.y);
         parts = sum_over_lanes(parts, thread, lanes);
         var grad = 0.0;
         if present {
             let scalars = scalars_of(edge.i, head);
-            grad = exp2(LOG2_E * parts.x - scalars.x) * (kept(k, head) * parts.y - scalars.y);
+            grad = exp2(LOG2_E * parts.x - scalars.x) * (kept(k, head) * parts.z - scalars.y);
         }
         for (var d = 0u; d < p.attributes; d += 4u) {
             var by_attribute = vec4<f32>();
@@ -195,22 +213,22 @@ fn main(
     for (var batch = 0u; batch < batches; batch++) {
         let first = task.y + 4u * batch;
         let count = min(4u, max(first, task.z) - first);
-        var scores = vec4<f32>();
-        var along = vec4<f32>();
+        var products = Products();
         var edges = array<Edge, 4>();
         for (var b = 0u; b < count; b++) {
             let edge = Edge(graph[p.others_at + first + b], graph[p.columns_at + first + b], first + b);
             edges[b] = edge;
             for (var c = 4u * lane; c < p.channels; c += 4u * lanes) {
                 let feature = head * p.channels + c;
-                let before = vec2<f32>(scores[b], along[b]);
-                let both = add_products(before, edge.i, edge.j, edge.position, feature, p.channels - c);
-                scores[b] = both.x;
-                along[b] = both.y;
+                let before = vec3<f32>(products.linear[b], products.absolute[b], products.along[b]);
+                let sums = add_products(before, edge.i, edge.j, edge.position, feature, p.channels - c);
+                products.linear[b] = sums.x;
+                products.absolute[b] = sums.y;
+                products.along[b] = sums.z;
             }
         }
-        scores = sum_over_lanes(scores, thread, lanes);
-        along = sum_over_lanes(along, thread, lanes);
+        let scores = sum_over_lanes(scores_of(products), thread, lanes);
+        let along = sum_over_lanes(products.along, thread, lanes);
         if mine {
             for (var b = 0u; b < count; b++) {
                 let edge = edges[b];
@@ -235,33 +253,37 @@ fn main(
 }
 #else
 
+#ifdef WIDE
 // The lane's parts of the scores and of <g_i, l_j> of four edges, from all channels of the head.
-fn products_of_head(work: Work, columns: vec4<u32>, step: u32) -> mat2x4<f32> {
-    var scores = vec4<f32>();
-    var along = vec4<f32>();
+fn products_of_head(work: Work, columns: vec4<u32>, step: u32) -> Products {
+    var products = Products();
     for (var quad = work.lane; 4u * quad < p.channels; quad += 1u << p.lanes_log2) {
         let slot = slot_of(work.head, quad);
 #unroll u 4
         let position_$u = position_of(edge_of(work, step + $uu));
-        let before_$u = vec2<f32>(scores[$u], along[$u]);
+        let before_$u = vec3<f32>(products.linear[$u], products.absolute[$u], products.along[$u]);
 #ifdef BY_SOURCE
-        let both_$u = add_products(before_$u, columns[$u], work.row, position_$u, slot.feature, slot.left);
+        let sums_$u = add_products(before_$u, columns[$u], work.row, position_$u, slot.feature, slot.left);
 #else
-        let both_$u = add_products(before_$u, work.row, columns[$u], position_$u, slot.feature, slot.left);
+        let sums_$u = add_products(before_$u, work.row, columns[$u], position_$u, slot.feature, slot.left);
 #endif
-        scores[$u] = both_$u.x;
-        along[$u] = both_$u.y;
+        products.linear[$u] = sums_$u.x;
+        products.absolute[$u] = sums_$u.y;
+        products.along[$u] = sums_$u.z;
 #endunroll
     }
-    return mat2x4<f32>(scores, along);
+    return products;
 }
+#endif
 
 fn run_block(work: Work, block: u32) {
 #unroll r REGISTERS
     let slot_$r = slot_of(work.head, block + work.lane + ($ru << p.lanes_log2));
     let att_$r = select(vec4<f32>(), quad_of_att(slot_$r.feature, slot_$r.left), slot_$r.there);
-    let low_att_$r = p.slope * att_$r;
     var sum_$r = vec4<f32>();
+#ifndef FORWARD
+    var slopes_$r = vec4<f32>();
+#endif
 #ifdef BY_SOURCE
     let own_$r = quad_of_l(work.row * p.l_stride + slot_$r.feature, slot_$r.left);
     let own_value_$r = select(vec4<f32>(), own_$r, slot_$r.there);
@@ -271,7 +293,6 @@ fn run_block(work: Work, block: u32) {
 #ifdef BY_DESTINATION
     let g_at_$r = work.row * p.nodes_stride + p.g_at + slot_$r.feature;
     let g_$r = select(vec4<f32>(), quad_of_nodes(g_at_$r, slot_$r.left), slot_$r.there);
-    var att_sum_$r = vec4<f32>();
 #endif
 #endunroll
 #ifdef BY_DESTINATION
@@ -311,8 +332,7 @@ fn run_block(work: Work, block: u32) {
 #endunroll
         let positions = vec4<u32>(position_0, position_1, position_2, position_3);
 #endif
-        var scores = vec4<f32>();
-        var along = vec4<f32>();
+        var products = Products();
 #unroll r REGISTERS
 #ifdef EDGES
         let added_$r = projected_four(positions, slot_$r.feature, slot_$r.left);
@@ -323,22 +343,22 @@ fn run_block(work: Work, block: u32) {
 #else
         let u_$u$r = other_$u$r + own_$r;
 #endif
-        // att leaky(u) is u times this, and t_k the gradient of the score times it.
-        let att_$u$r = select(low_att_$r, att_$r, u_$u$r > vec4<f32>());
-        scores[$u] = add_inner(scores[$u], att_$u$r, u_$u$r);
+#ifndef WIDE
+        products.linear[$u] = add_inner(products.linear[$u], att_$r, u_$u$r);
+        products.absolute[$u] = add_inner(products.absolute[$u], att_$r, abs(u_$u$r));
 #ifdef BY_DESTINATION
-        along[$u] = add_inner(along[$u], g_$r, other_$u$r);
+        products.along[$u] = add_inner(products.along[$u], g_$r, other_$u$r);
 #endif
 #ifdef BY_SOURCE
-        along[$u] = add_inner(along[$u], g_$u$r, own_value_$r);
+        products.along[$u] = add_inner(products.along[$u], g_$u$r, own_value_$r);
+#endif
 #endif
 #endunroll
 #endunroll
-        if p.blocks > 1u {
-            let products = products_of_head(work, columns, step);
-            scores = products[0];
-            along = products[1];
-        }
+#ifdef WIDE
+        products = products_of_head(work, columns, step);
+#endif
+        let scores = scores_of(products);
 #ifdef FORWARD
         softmax = take_parts(work, softmax, scores, LOG2_E, key, step);
 #unroll r REGISTERS
@@ -348,14 +368,16 @@ fn run_block(work: Work, block: u32) {
 #endunroll
 #endunroll
 #else
-        let terms = terms_of_parts(work, scores, LOG2_E, along, numbers, key, work.head, step);
+        let terms = terms_of_parts(work, scores, LOG2_E, products.along, numbers, key, work.head, step);
+        let low = p.slope * terms.by_score;
 #unroll r REGISTERS
 #unroll u 4
-        sum_$r = fma(vec4<f32>(terms.by_score[$u]), att_$u$r, sum_$r);
+        let t_$u$r = select(vec4<f32>(low[$u]), vec4<f32>(terms.by_score[$u]), u_$u$r > vec4<f32>());
+        slopes_$r += t_$u$r;
 #ifdef BY_SOURCE
         sum_$r = fma(vec4<f32>(terms.by_value[$u]), g_$u$r, sum_$r);
 #else
-        att_sum_$r = fma(vec4<f32>(terms.by_score[$u]), slope_of(u_$u$r) * u_$u$r, att_sum_$r);
+        sum_$r = fma(t_$u$r, u_$u$r, sum_$r);
 #endif
 #endunroll
 #endunroll
@@ -373,22 +395,28 @@ fn run_block(work: Work, block: u32) {
         logsumexp[row * p.lse_stride + work.head] = logarithm_of(softmax.largest, total);
     }
 #unroll r REGISTERS
-    sum_$r = of_total(sum_$r, total);
+    let result_$r = of_total(sum_$r, total);
 #endunroll
 #endif
 #unroll r REGISTERS
+#ifdef BY_SOURCE
+    let result_$r = fma(att_$r, slopes_$r, sum_$r);
+#endif
+#ifdef BY_DESTINATION
+    let result_$r = att_$r * slopes_$r;
+#endif
     if slot_$r.there {
         let at = row * p.out_stride + slot_$r.feature;
 #ifdef QUADS
-        out[at >> 2u] = sum_$r;
+        out[at >> 2u] = result_$r;
 #ifdef BY_DESTINATION
-        grad_att[at >> 2u] = att_sum_$r;
+        grad_att[at >> 2u] = sum_$r;
 #endif
 #else
         for (var n = 0u; n < min(4u, slot_$r.left); n++) {
-            out[at + n] = sum_$r[n];
+            out[at + n] = result_$r[n];
 #ifdef BY_DESTINATION
-            grad_att[at + n] = att_sum_$r[n];
+            grad_att[at + n] = sum_$r[n];
 #endif
         }
 #endif

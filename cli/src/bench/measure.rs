@@ -11,6 +11,8 @@ use crate::failure::Failure;
 
 /// Samples that a median is taken of.
 const SAMPLES: usize = 9;
+/// Runs that are submitted together, as the operations of a training step are.
+const SUBMITTED: u32 = 8;
 
 /// How long a measurement may take.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +34,11 @@ impl Budget {
     ) -> Result<f64, Failure> {
         let mut time = |runs: u32| -> Result<Duration, Failure> {
             let start = Instant::now();
-            for _ in 0..runs {
+            for number in 1..=runs {
                 run()?;
+                if number % SUBMITTED == 0 {
+                    device.flush()?;
+                }
             }
             wait(device)?;
             Ok(start.elapsed())

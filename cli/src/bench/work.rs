@@ -170,7 +170,6 @@ impl Work {
         if pass == Pass::Both {
             tape.backward_from(&out, gradient.clone())?;
         }
-        self.device().flush()?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Dispatch, WgpuBackend,
-    graph::{AttentionGraph, Cut},
+    graph::{AttentionGraph, AttentionKey, Cut},
     variants::{Flag, Kernel, Variant},
 };
 use crate::{
@@ -115,8 +115,10 @@ impl WgpuBackend {
         nodes: &'a Nodes,
         weights: &'a Tensor,
     ) -> Dispatch<'a> {
+        let passes = args.plan.passes(args.channels());
         let kernel = Variant::new(kernel).constant(args.plan.registers).with(Flag::Dropout, true);
-        self.attention_launch(kernel, args, graph, nodes, weights).param("blocks", args.plan.passes(args.channels()))
+        let kernel = kernel.with(Flag::Wide, passes > 1 && kernel.has_choice(Flag::Wide));
+        self.attention_launch(kernel, args, graph, nodes, weights).param("blocks", passes)
     }
 
     /// What all kernels over edges have in common.
@@ -242,13 +244,25 @@ impl WgpuBackend {
         self.run(launch.tensor("out", out).threads(rows * task_threads))
     }
 
+    /// The graph, cut into tasks.
+    pub(super) fn attention_cut(
+        &self,
+        args: &Attention<'_>,
+        graph: &DeviceGraph,
+        cut: Cut,
+    ) -> Result<AttentionGraph, BackendError> {
+        let key = AttentionKey { cut, attributes: args.edge.is_some(), dropout: args.dropout.is_some() };
+        self.attention_graph(graph, key)
+    }
+
     /// The graph in rows of a direction, cut as `plan` says.
     pub(super) fn attention_rows(
         &self,
+        args: &Attention<'_>,
         graph: &DeviceGraph,
         direction: Direction,
         plan: &AttentionPlan,
     ) -> Result<AttentionGraph, BackendError> {
-        self.attention_graph(graph, Cut::Rows(direction, plan.segment))
+        self.attention_cut(args, graph, Cut::Rows(direction, plan.segment))
     }
 }

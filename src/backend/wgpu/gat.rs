@@ -12,7 +12,7 @@ use crate::backend::{
 impl GatKernels for WgpuBackend {
     unsafe fn gat(&self, args: &Gat<'_>, h: &Tensor, logsumexp: &Tensor) -> Result<(), BackendError> {
         let attention = attention_of(args);
-        let graph = self.attention_rows(args.graph, Direction::Forward, args.plan)?;
+        let graph = self.attention_rows(&attention, args.graph, Direction::Forward, args.plan)?;
         let weights = self.attention_weights(&attention, None)?;
         let nodes = Nodes::of_scores(args.destination);
         let launch = self
@@ -27,18 +27,11 @@ impl GatKernels for WgpuBackend {
         let attention = attention_of(forward);
         let weights = self.attention_weights(&attention, None)?;
         let nodes = self.attention_nodes(&attention, forward.destination, args.h, args.logsumexp, args.g)?;
-        let by_destination = self.attention_rows(forward.graph, Direction::Forward, forward.plan)?;
-        let by_source = self.attention_rows(forward.graph, Direction::Transposed, args.plan_by_source)?;
-        let by_range = self.attention_graph(forward.graph, Cut::Ranges(forward.plan.range))?;
+        let by_destination = self.attention_rows(&attention, forward.graph, Direction::Forward, forward.plan)?;
+        let by_source = self.attention_rows(&attention, forward.graph, Direction::Transposed, args.plan_by_source)?;
         let pass = |kernel, graph| {
             self.attention_pass(kernel, &attention, graph, &nodes, &weights)
                 .param("source_stride", forward.source.stride())
-                .tensor("source", forward.source)
-        };
-        let of_edges = |kernel| {
-            self.attention_launch(Variant::new(kernel), &attention, &by_range, &nodes, &weights)
-                .param("source_stride", forward.source.stride())
-                .param("blocks", 1)
                 .tensor("source", forward.source)
         };
         // Sums of one number a head need no blocks of channels.
@@ -58,7 +51,15 @@ impl GatKernels for WgpuBackend {
             pass(Kernel::GatBySource, &by_source),
             &[("out", args.grad_z), ("grad_source", args.grad_source)],
         )?;
-        if let (Some(grad), Some(edge)) = (args.grad_weight, &forward.edge) {
+        let Some(edge) = &forward.edge else { return Ok(()) };
+        let by_range = self.attention_cut(&attention, forward.graph, Cut::Ranges(forward.plan.range))?;
+        let of_edges = |kernel| {
+            self.attention_launch(Variant::new(kernel), &attention, &by_range, &nodes, &weights)
+                .param("source_stride", forward.source.stride())
+                .param("blocks", 1)
+                .tensor("source", forward.source)
+        };
+        if let Some(grad) = args.grad_weight {
             let threads = head_threads * edge.attr.cols().div_ceil(4);
             self.attention_edges(grad.rows(), threads, of_edges(Kernel::GatByWeight), grad)?;
         }

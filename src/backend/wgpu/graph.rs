@@ -22,7 +22,7 @@ pub(super) struct ResidentGraph {
     light: Mutex<HashMap<SliceKey, Indices>>,
     heavy: Mutex<HashMap<SliceKey, Option<HeavyRows>>>,
     topologies: Mutex<HashMap<TopologyKey, Arc<Topology>>>,
-    attention: Mutex<HashMap<Cut, AttentionGraph>>,
+    attention: Mutex<HashMap<AttentionKey, AttentionGraph>>,
 }
 
 /// Direction, edges a segment, and the rows of the slice.
@@ -61,6 +61,16 @@ pub(super) enum Cut {
     Ranges(u32),
 }
 
+/// What the kernels of attention read of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct AttentionKey {
+    pub(super) cut: Cut,
+    /// Whether edges have attributes, which are found by their places in edge order.
+    pub(super) attributes: bool,
+    /// Whether edges are dropped, by the user's numbers.
+    pub(super) dropout: bool,
+}
+
 /// A graph as the kernels of attention read it, all of it in one binding: tasks of (row, first edge, one past the last, row of the result), then
 /// the edges.
 #[derive(Clone, Debug)]
@@ -82,14 +92,18 @@ impl AttentionGraph {
 }
 
 impl WgpuBackend {
-    pub(super) fn attention_graph(&self, graph: &DeviceGraph, cut: Cut) -> Result<AttentionGraph, BackendError> {
+    pub(super) fn attention_graph(
+        &self,
+        graph: &DeviceGraph,
+        key: AttentionKey,
+    ) -> Result<AttentionGraph, BackendError> {
         let resident = self.resident(graph)?;
         let mut cache = resident.attention.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(attention) = cache.get(&cut) {
+        if let Some(attention) = cache.get(&key) {
             return Ok(attention.clone());
         }
-        let attention = resident.cut_for_attention(graph, cut)?;
-        cache.insert(cut, attention.clone());
+        let attention = resident.cut_for_attention(graph, key)?;
+        cache.insert(key, attention.clone());
         Ok(attention)
     }
 
@@ -205,7 +219,8 @@ impl ResidentGraph {
         Ok(heavy)
     }
 
-    fn cut_for_attention(&self, graph: &DeviceGraph, cut: Cut) -> Result<AttentionGraph, BackendError> {
+    fn cut_for_attention(&self, graph: &DeviceGraph, key: AttentionKey) -> Result<AttentionGraph, BackendError> {
+        let AttentionKey { cut, attributes, dropout } = key;
         let host = graph.host();
         let (mut words, mut num_light, mut heavy) = (Vec::new(), 0, None);
         let direction = match cut {
@@ -220,7 +235,8 @@ impl ResidentGraph {
                         segments += 1;
                     }
                 }
-                for r in (0..rows).filter(|&r| !is_heavy(r)) {
+                let order = row_order(offsets).unwrap_or_else(|| (0..rows as u32).collect());
+                for r in order.into_iter().map(|r| r as usize).filter(|&r| !is_heavy(r)) {
                     words.extend([r as u32, offsets[r], offsets[r + 1], r as u32]);
                     num_light += 1;
                 }
@@ -243,11 +259,12 @@ impl ResidentGraph {
         let others_at = words.len();
         match (cut, direction) {
             (Cut::Ranges(_), _) => words.extend(host.rows()),
-            (_, Direction::Transposed) => words.extend(&host.transpose().positions),
-            (_, Direction::Forward) => {}
+            (_, Direction::Transposed) if attributes => words.extend(&host.transpose().positions),
+            _ => {}
         }
         let ids_at = words.len();
         match direction {
+            _ if !dropout => {}
             Direction::Forward => words.extend(host.edge_ids()),
             Direction::Transposed => {
                 words.extend(host.transpose().positions.iter().map(|&k| host.edge_ids()[k as usize]));

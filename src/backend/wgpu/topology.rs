@@ -1,6 +1,9 @@
 //! The edges of a graph as attention reads them: tasks and edges in one array, since a kernel binds eight at most.
 
-use crate::backend::{BackendError, DeviceGraph, Direction, Indices};
+use crate::{
+    backend::{BackendError, DeviceGraph, Direction, Indices},
+    plan::row_order,
+};
 
 /// Which arrays, and how rows are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,10 +41,16 @@ impl Topology {
     pub(super) fn new(graph: &DeviceGraph, key: &TopologyKey) -> Result<Self, BackendError> {
         let offsets = graph.offsets(key.direction);
         let (mut tasks, mut segments, mut heavy) = (Vec::new(), Vec::new(), Vec::new());
+        let order = row_order(offsets).unwrap_or_else(|| (0..offsets.len() as u32 - 1).collect());
+        for row in order {
+            let (first, end) = (offsets[row as usize], offsets[row as usize + 1]);
+            if end - first <= key.segment {
+                tasks.extend([first, end, row]);
+            }
+        }
         for (row, ends) in offsets.windows(2).enumerate() {
             let (first, end) = (ends[0], ends[1]);
             if end - first <= key.segment {
-                tasks.extend([first, end, row as u32]);
                 continue;
             }
             let first_segment = (segments.len() / Self::TASK_WORDS) as u32;

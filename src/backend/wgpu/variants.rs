@@ -125,6 +125,7 @@ pub(super) enum Flag {
     TransposeA,
     TransposeB,
     Weighted,
+    Wide,
     WithY,
 }
 
@@ -194,6 +195,7 @@ const REDUCE_BACKWARD: &[Flag] = &[
 
 const TRANSFORMER: &[Flag] = &[Flag::Scalar, Flag::Attributes, Flag::Dropout, Flag::Subgroups];
 const ATTENTION: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Subgroups];
+const ATTENTION_SCORES: &[Flag] = &[Flag::Quads, Flag::Edges, Flag::Subgroups, Flag::Wide];
 
 const fn spec(kernel: Kernel, file: &'static str, part: Option<&'static str>, flags: &'static [Flag]) -> Spec {
     Spec { kernel, file, part, flags, one_of: &[], constant: None }
@@ -207,7 +209,9 @@ const fn attention(kernel: Kernel, part: &'static str, flags: &'static [Flag]) -
 /// Passes of GAT and GATv2 over rows. Dropout is a matter of parameters there: a threshold of 0 keeps all edges.
 const fn pass(kernel: Kernel, file: &'static str, part: &'static str) -> Spec {
     let one_of = &[Flag::Dropout];
-    Spec { constant: Some(("REGISTERS", &[1, 2])), one_of, ..spec(kernel, file, Some(part), ATTENTION) }
+    // Of the channels in a lane's hands alone GAT knows its scores.
+    let flags = if matches!(kernel, Kernel::GatForward) { ATTENTION } else { ATTENTION_SCORES };
+    Spec { constant: Some(("REGISTERS", &[1, 2])), one_of, ..spec(kernel, file, Some(part), flags) }
 }
 
 const KERNELS: &[Spec] = &[
@@ -339,6 +343,7 @@ impl Flag {
             Self::TransposeA => "TRANSPOSE_A",
             Self::TransposeB => "TRANSPOSE_B",
             Self::Weighted => "WEIGHTED",
+            Self::Wide => "WIDE",
             Self::WithY => "WITH_Y",
         }
     }
@@ -451,7 +456,8 @@ impl Variant {
         let edges_missing = of_edges.contains(&self.kernel) && !self.has(Flag::Edges);
         let half_column = self.has(Flag::Half) && self.has(Flag::Scalar);
         let two_numbers = self.spec().file == "transformer" && self.has(Flag::Scalar) && self.constant == 2;
-        let incomplete = of_no_attributes || two_numbers || edges_missing || scaled_apart;
+        let narrow_parts = self.has(Flag::Wide) && self.constant == 1;
+        let incomplete = narrow_parts || of_no_attributes || two_numbers || edges_missing || scaled_apart;
         !(incomplete || half_column || positions_unused || biased_sum || both_transposed || two_sums)
             && (self.spec().file != "reduce" || self.reduces())
     }
