@@ -36,6 +36,9 @@ struct Gatv2Args : GatFamilyArgs {
     u32 padding;
 };
 
+// Whether a lane's part of a row leaves few registers: then some numbers are read again rather than kept, and attributes one by one.
+#define MUCH (GENERAL && CHUNK * CHUNKS > 16)
+
 __device__ __forceinline__ Chunk load_att(const Gatv2Args& p, const Slot& slot) {
 #if GENERAL
     Chunk chunk;
@@ -86,8 +89,7 @@ __device__ __forceinline__ Chunk sum_at_edge(const Gatv2Args& p, const Chunk& l,
     if (p.attr) {
         const float* attributes = attributes_at(p, position);
         const float* weight = p.weight + (u64)slot.at * p.weight_stride;
-        // Where a lane holds much, one attribute at a time leaves more registers.
-#pragma unroll(CHUNK * CHUNKS > 16 ? 1 : 4)
+#pragma unroll(MUCH ? 1 : 4)
         for (u32 d = 0; d < p.attributes; d++) {
             const float attribute = attributes[d];
 #pragma unroll
@@ -205,19 +207,7 @@ KERNEL(gatv2_merge, Gatv2Args, THREADS) {
 }
 
 // Adds to the gradient of an edge's attributes what the heads of this pass give: W^T t.
-__device__ __forceinline__ void add_attributes(
-    const Gatv2Args& p, const Work& work, u32 step, float d, const Chunk (&sums)[CHUNKS]
-) {
-    Chunk t[CHUNKS];
-#pragma unroll
-    for (int r = 0; r < CHUNKS; r++) {
-        const Chunk att = load_att(p, work.slots[r]);
-        t[r] = along_slope(sums[r], d, d * p.slope);
-#pragma unroll
-        for (int c = 0; c < CHUNK; c++) {
-            t[r].v[c] *= att.v[c];
-        }
-    }
+__device__ __forceinline__ void add_attributes(const Gatv2Args& p, const Work& work, u32 step, const Chunk (&t)[CHUNKS]) {
     float* to = (float*)((char*)p.grad_attr + (u64)(work.task.first + step) * p.attr_bytes);
     for (u32 column = 0; column < p.attributes; column++) {
         float sum = 0.0f;
@@ -279,11 +269,12 @@ KERNEL_OF_WARPS(gatv2_by_destination, Gatv2Args, WARPS) {
 #pragma unroll
                 for (int r = 0; r < CHUNKS; r++) {
                     const Chunk row = unpacked(rows[u][r]);
-                    const Chunk sum = sum_at_edge(p, row, own[r], these.positions[u], work.slots[r]);
+                    const Chunk r_i = MUCH ? load_features(p, p.r, work.task.row, work.slots[r]) : own[r];
+                    const Chunk sum = sum_at_edge(p, row, r_i, these.positions[u], work.slots[r]);
                     keep_sum(sums, u, r, sum);
 #if !WIDE
                     add_score(score, att[r], sum);
-                    along[u] = add_dot(along[u], g[r], row);
+                    along[u] = add_dot(along[u], MUCH ? load_features(p, p.g, work.task.row, work.slots[r]) : g[r], row);
 #endif
                 }
                 scores[u] = score_of(p, score);
@@ -316,7 +307,16 @@ KERNEL_OF_WARPS(gatv2_by_destination, Gatv2Args, WARPS) {
                 }
 #if GENERAL
                 if (p.grad_attr) {
-                    add_attributes(p, work, step + u, d, sums.of[u]);
+#pragma unroll
+                    for (int r = 0; r < CHUNKS; r++) {
+                        const Chunk part = along_slope(sums.of[u][r], d, d * p.slope);
+                        sums.of[u][r] = load_att(p, work.slots[r]);
+#pragma unroll
+                        for (int c = 0; c < CHUNK; c++) {
+                            sums.of[u][r].v[c] *= part.v[c];
+                        }
+                    }
+                    add_attributes(p, work, step + u, sums.of[u]);
                 }
 #endif
             }
@@ -325,7 +325,7 @@ KERNEL_OF_WARPS(gatv2_by_destination, Gatv2Args, WARPS) {
 #pragma unroll
     for (int r = 0; r < CHUNKS; r++) {
         const Slot& slot = work.slots[r];
-        Chunk grad = load_att(p, slot);
+        Chunk grad = WIDE || MUCH ? load_att(p, slot) : att[r];
 #pragma unroll
         for (int c = 0; c < CHUNK; c++) {
             grad.v[c] *= slopes[r].v[c];

@@ -150,7 +150,7 @@ template <class Args, class Work> __device__ __forceinline__ void find_slots(con
 #if !GENERAL
         // Lanes past a head's channels would rather read what another one reads than ask whether they may.
         if (work.slots[r].count == 0) {
-            work.slots[r] = slot_of(p, some_head(p, work), work.first_chunk);
+            work.slots[r] = r > 0 ? work.slots[0] : slot_of(p, some_head(p, work), work.first_chunk);
             work.slots[r].count = 0;
         }
 #endif
@@ -175,7 +175,7 @@ __device__ __forceinline__ Packed gather_slot(const Work& work, const feature* f
 #if GENERAL
     return load_slot(row_of(from, row, bytes) + at, work.slots[r].count, aligned);
 #else
-    return load_packed(row_of(from, row, bytes) + (int)(work.slots[r].at - work.slots[0].at));
+    return load_packed(row_of(from, row, bytes) + (work.slots[r].at - work.slots[0].at));
 #endif
 }
 

@@ -165,20 +165,22 @@ impl Layout {
     /// edges in each, which takes registers too.
     fn flight(&self, by_source: bool) -> Flight {
         let halves = self.dtype != DType::F32;
-        let careful = by_source || self.general;
         let narrow = self.head_lanes <= 2;
-        let (edges, warps, forward_warps) = match self.chunks * chunk_of(self.dtype) {
-            4 if self.general => (if by_source && narrow { 2 } else { 4 }, 16, 20),
-            4 => (if by_source && narrow { 2 } else { 4 }, 24, 32),
-            8 if halves => (
-                if self.general || (by_source && narrow) { 2 } else { 4 },
-                if self.general || narrow { 12 } else { 16 },
-                20,
-            ),
-            8 => (if careful { 2 } else { 4 }, 16, 20),
-            16 if halves => (2, if self.general { 8 } else { 12 }, 16),
-            16 => (if careful { 1 } else { 2 }, 12, 16),
-            _ => (1, 8, 8),
+        let edges = match self.chunks * chunk_of(self.dtype) {
+            4 | 8 if by_source && narrow => 2,
+            8 if self.general || (by_source && !halves) => 2,
+            4 | 8 => 4,
+            16 if halves || !(self.general || by_source) => 2,
+            _ => 1,
+        };
+        let (warps, forward_warps) = match self.chunks * chunk_of(self.dtype) {
+            4 if self.general => (16, 20),
+            4 => (24, 32),
+            8 if halves && (self.general || narrow) => (12, 20),
+            8 => (16, 20),
+            16 if halves && self.general => (8, 16),
+            16 => (12, 16),
+            _ => (8, 8),
         };
         Flight { edges, warps, forward_warps }
     }
