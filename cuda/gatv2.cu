@@ -37,7 +37,7 @@ struct Gatv2Args : GatFamilyArgs {
 };
 
 // Whether a lane's part of a row leaves few registers: then some numbers are read again rather than kept, and attributes one by one.
-#define MUCH (GENERAL && CHUNK * CHUNKS > 16)
+#define MUCH (GENERAL && CHUNK * CHUNKS >= 16)
 
 __device__ __forceinline__ Chunk load_att(const Gatv2Args& p, const Slot& slot) {
 #if GENERAL
