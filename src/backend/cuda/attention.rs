@@ -13,6 +13,9 @@ use crate::backend::{
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 128;
+/// The same where rows are alike: more of them read the columns that they have in common once. Halves have fewer bytes to read, and need
+/// the warps that smaller blocks fit.
+const THREADS_OF_EVEN_ROWS: u32 = 256;
 /// The same where rows differ much in length. A block holds its place on a multiprocessor until its longest row is done.
 const THREADS_OF_UNEVEN_ROWS: u32 = 64;
 const WARP: usize = 32;
@@ -144,15 +147,19 @@ impl Layout {
         }
     }
 
-    /// The module of a pass.
-    pub(super) fn module(&self, file: &'static str, by_source: bool) -> Module {
+    /// The module of a pass over the rows of `graph`.
+    pub(super) fn module(&self, file: &'static str, by_source: bool, graph: &GraphArgs) -> Module {
+        self.module_of_blocks(file, by_source, self.threads(graph).max(THREADS))
+    }
+
+    fn module_of_blocks(&self, file: &'static str, by_source: bool, threads: u32) -> Module {
         let flight = self.flight(by_source);
         Module::new(file)
             .define("DTYPE", dtype_code(self.dtype))
             .define("SOURCE", by_source)
             .define("GENERAL", self.general)
             .define("WIDE", self.wide)
-            .define("THREADS", THREADS)
+            .define("THREADS", threads)
             .define("LANES", self.head_lanes as u32)
             .define("CHUNKS", self.chunks as u32)
             .define("UNROLL", flight.edges)
@@ -192,9 +199,12 @@ impl Layout {
             for chunks in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
                 let layout = Self::new(dtype, 1, chunk_of(dtype) * chunks, 0);
                 for layout in [layout, layout.careful()] {
-                    for module in [false, true].map(|by_source| layout.module(file, by_source)) {
-                        if !all.contains(&module) {
-                            all.push(module);
+                    for by_source in [false, true] {
+                        for threads in [THREADS, layout.threads_of_even_rows()] {
+                            let module = layout.module_of_blocks(file, by_source, threads);
+                            if !all.contains(&module) {
+                                all.push(module);
+                            }
                         }
                     }
                 }
@@ -214,8 +224,17 @@ impl Layout {
         channels.is_multiple_of(chunk_of(self.dtype)) || (self.heads == 1 && channels > 1)
     }
 
+    fn threads_of_even_rows(&self) -> u32 {
+        if self.general || self.dtype.is_half() { THREADS } else { THREADS_OF_EVEN_ROWS }
+    }
+
+    /// Threads of a block that goes over rows. Plans cut rows only where they differ much.
+    fn threads(&self, graph: &GraphArgs) -> u32 {
+        if graph.num_segments > 0 { THREADS_OF_UNEVEN_ROWS } else { self.threads_of_even_rows() }
+    }
+
     fn blocks_a_pass(&self, graph: &GraphArgs) -> u32 {
-        graph.num_tasks().div_ceil(u64::from(threads_of_rows(graph)) / self.lanes as u64) as u32
+        graph.num_tasks().div_ceil(u64::from(self.threads(graph)) / self.lanes as u64) as u32
     }
 
     /// Room for the sums of the segments of heavy rows, if there are any.
@@ -242,11 +261,6 @@ impl Layout {
     fn heavy_chunks(&self, graph: &GraphArgs) -> u64 {
         u64::from(graph.num_heavy) * self.heads as u64 * self.head_chunks as u64
     }
-}
-
-/// Threads of a block that goes over rows. Plans cut rows only where they differ much.
-fn threads_of_rows(graph: &GraphArgs) -> u32 {
-    if graph.num_segments > 0 { THREADS_OF_UNEVEN_ROWS } else { THREADS }
 }
 
 /// From a row to the next.
@@ -372,7 +386,7 @@ impl CudaBackend {
         passes: usize,
     ) -> Result<(), BackendError> {
         let graph = &args.common().graph;
-        let threads = threads_of_rows(graph);
+        let threads = layout.threads(graph);
         let all = (u64::from(layout.blocks_a_pass(graph)) * u64::from(threads)).saturating_mul(passes as u64);
         // SAFETY: the caller's promise.
         unsafe { self.launch(module, entry, blocks_for(all, threads)?, &args) }
@@ -444,7 +458,9 @@ mod tests {
             assert_eq!(layout.wide, channels + attributes > 512, "{what}");
             let modules = Layout::modules("transformer");
             assert!(
-                [false, true].iter().all(|&by_source| modules.contains(&layout.module("transformer", by_source))),
+                [false, true].iter().all(|&by_source| {
+                    modules.contains(&layout.module("transformer", by_source, &GraphArgs::zeroed()))
+                }),
                 "{what}"
             );
         }

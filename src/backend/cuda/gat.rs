@@ -84,7 +84,7 @@ impl GatKernels for CudaBackend {
         let heads = heads(args, logsumexp);
         let mut kernel = self.gat_args(args, &heads, Direction::Forward, args.plan.segment)?;
         kernel.family.h = self.tensor(h)?;
-        let module = heads.layout.module("gat", false);
+        let module = heads.layout.module("gat", false, &kernel.family.common.graph);
         // SAFETY: see above.
         unsafe { self.run_forward(&heads.layout, args.z, &module, ["gat_forward", "gat_merge"], kernel) }
     }
@@ -111,7 +111,7 @@ impl GatKernels for CudaBackend {
         let score_partials = layout.segment_scores(input.z, &kernel.family.common.graph)?;
         kernel.family.common.grad_attr = self.maybe_tensor(args.grad_attr)?;
         kernel.score_partials = self.maybe_tensor(score_partials.as_ref())?;
-        let module = layout.module("gat", false);
+        let module = layout.module("gat", false, &kernel.family.common.graph);
         let entries = ["gat_by_destination", "gat_merge_by_destination"];
         // SAFETY: see above.
         unsafe { self.run_backward(layout, None, &module, entries, kernel)? };
@@ -126,7 +126,7 @@ impl GatKernels for CudaBackend {
         let mut kernel = with_gradients(kernel)?;
         let score_partials = layout.segment_scores(input.z, &kernel.family.common.graph)?;
         kernel.score_partials = self.maybe_tensor(score_partials.as_ref())?;
-        let module = layout.module("gat", true);
+        let module = layout.module("gat", true, &kernel.family.common.graph);
         let entries = ["gat_by_source", "gat_merge_by_source"];
         // SAFETY: see above.
         unsafe { self.run_backward(layout, Some(input.z), &module, entries, kernel) }

@@ -90,7 +90,7 @@ impl Gatv2Kernels for CudaBackend {
         let heads = heads(args, logsumexp);
         let mut kernel = self.gatv2_args(args, &heads, Direction::Forward, args.plan.segment)?;
         kernel.family.h = self.tensor(h)?;
-        let module = heads.layout.module("gatv2", false);
+        let module = heads.layout.module("gatv2", false, &kernel.family.common.graph);
         // SAFETY: see above.
         unsafe { self.run_forward(&heads.layout, args.l, &module, ["gatv2_forward", "gatv2_merge"], kernel) }
     }
@@ -118,7 +118,7 @@ impl Gatv2Kernels for CudaBackend {
         let second = layout.segment_sums(input.l, &kernel.family.common.graph)?;
         kernel.family.common.grad_attr = self.maybe_tensor(args.grad_attr)?;
         kernel.second_partials = self.maybe_tensor(second.as_ref())?;
-        let module = layout.module("gatv2", false);
+        let module = layout.module("gatv2", false, &kernel.family.common.graph);
         let entries = ["gatv2_by_destination", "gatv2_merge_by_destination"];
         // SAFETY: see above.
         unsafe { self.run_backward(layout, Some(input.l), &module, entries, kernel)? };
@@ -131,7 +131,7 @@ impl Gatv2Kernels for CudaBackend {
 
         let kernel = self.gatv2_args(input, &heads, Direction::Transposed, args.plan_by_source.segment)?;
         let kernel = with_gradients(kernel)?;
-        let module = layout.module("gatv2", true);
+        let module = layout.module("gatv2", true, &kernel.family.common.graph);
         let entries = ["gatv2_by_source", "gatv2_merge_by_source"];
         // SAFETY: see above.
         unsafe { self.run_backward(layout, Some(input.l), &module, entries, kernel) }

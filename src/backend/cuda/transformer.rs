@@ -94,7 +94,7 @@ impl TransformerKernels for CudaBackend {
         let heads = heads(input, args.logsumexp);
         let mut kernel = self.transformer_args(input, &heads, Direction::Forward, args.plan.segment)?;
         kernel.out = self.tensor(args.out)?;
-        let module = heads.layout.module("transformer", false);
+        let module = heads.layout.module("transformer", false, &kernel.common.graph);
         let entries = ["transformer_forward", "transformer_merge"];
         // SAFETY: see above.
         unsafe { self.run_forward(&heads.layout, input.k, &module, entries, kernel) }
@@ -120,7 +120,7 @@ impl TransformerKernels for CudaBackend {
         let kernel = self.transformer_args(input, &heads, Direction::Forward, args.plan.segment)?;
         let mut kernel = with_gradients(kernel)?;
         kernel.common.grad_attr = self.maybe_tensor(args.grad_attr)?;
-        let module = layout.module("transformer", false);
+        let module = layout.module("transformer", false, &kernel.common.graph);
         let entries = ["transformer_by_destination", "transformer_merge_by_destination"];
         // SAFETY: see above.
         unsafe { self.run_backward(layout, Some(input.k), &module, entries, kernel)? };
@@ -129,7 +129,7 @@ impl TransformerKernels for CudaBackend {
         let mut kernel = with_gradients(kernel)?;
         let second = layout.segment_sums(input.k, &kernel.common.graph)?;
         kernel.second_partials = self.maybe_tensor(second.as_ref())?;
-        let module = layout.module("transformer", true);
+        let module = layout.module("transformer", true, &kernel.common.graph);
         let entries = ["transformer_by_source", "transformer_merge_by_source"];
         // SAFETY: see above.
         unsafe { self.run_backward(layout, Some(input.k), &module, entries, kernel) }
