@@ -3,6 +3,7 @@
 //   x [num_src, features], out, g [num_dst, statistics * features] features
 //   kept, coefficients [num_dst, parts * width] floats, width being `features` padded to 16 bytes; see src/backend/kernels/reduce.rs.
 //   kept ends with the low bytes of the arguments, four to a word: edges that cannot be one are passed over by them.
+//   tags [edges] of the transpose: the low byte of the position in edge order, and whether that may not be enough
 //   partials [num_segments, FIELDS, chunks * CHUNK] floats: what is known of the segments of heavy rows
 //
 // reduce_forward:      a thread a chunk of a task, over its edges in sequence, UNROLL of them in flight.
@@ -11,8 +12,8 @@
 // reduce_backward:     as forward, over the transpose; the gradient of an extreme is read where its argument is the edge.
 // reduce_backward_merge: adds segments up.
 //
-// Bytes an edge: forward 4 + F. Backward 8, 4 f for each of sums and squares, f for each of minimum and maximum, and 8 more or so where
-// an argument is found. f features, F their bytes.
+// Bytes an edge: forward 4 + F. Backward 4, 4 f for each of sums and squares; 2 and f for each of minimum and maximum, and 16 where one
+// of four numbers has its argument there. f features, F their bytes.
 // Source: the one-pass reductions of "On Efficient Scaling of GNNs via IO-Aware Layers Implementations" (ICML 2026).
 //
 // SUMS, SQUARES, MINIMUM, MAXIMUM, PRODUCT, SOFTMAX: 0 or 1, what the statistics are made of. DIRECT: coefficients are the output's

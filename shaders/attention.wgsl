@@ -3,7 +3,7 @@
 //
 // WEIGHTS: the key of dropout, `att` and the weight of edges, as one array of words.
 // NODES: what gradients need of a destination, as one row: r, g, and for each head logsumexp, in units of log 2, and
-// delta = <g, h>.
+// delta = <g, h>. With QUADS g is copied apart, and r where it is as wide: by whole chunks.
 // MERGE: h and logsumexp of a row from those of its segments, each of which has its part of the sum of exp(score).
 // Sums of the other kernels are merged by spmm.wgsl.
 //
@@ -163,10 +163,10 @@ fn main(
             let place = places(start, left);
             let grad = first_of(vec4<f32>(g[place.x], g[place.y], g[place.z], g[place.w]), left);
             delta = add_inner(delta, grad, vec4<f32>(h[place.x], h[place.y], h[place.z], h[place.w]));
-#endif
             for (var n = 0u; n < min(4u, left); n++) {
                 nodes[i * p.nodes_stride + p.g_at + feature + n] = grad[n];
             }
+#endif
         }
         for (var c = lane; c < p.r_channels; c += lanes) {
             let feature = head * p.r_channels + c;

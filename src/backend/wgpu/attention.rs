@@ -84,8 +84,16 @@ impl WgpuBackend {
         let scalars_at = g_at + g.cols().next_multiple_of(4);
         let width = scalars_at + (2 * args.heads).next_multiple_of(4);
         let tensor = Tensor::uninit_on(g, g.rows(), width, "destinations of attention")?;
+        let quads = args.channels().is_multiple_of(4);
+        let r_in_quads = quads && r.cols() == g.cols();
+        if quads {
+            self.copy_chunks(g, 0, &tensor, g_at / 4, g.cols() / 4)?;
+        }
+        if r_in_quads {
+            self.copy_chunks(r, 0, &tensor, 0, r.cols() / 4)?;
+        }
         let pack = Dispatch::new(Variant::new(Kernel::AttentionNodes))
-            .with(Flag::Quads, args.channels().is_multiple_of(4))
+            .with(Flag::Quads, quads)
             .param("tasks", g.rows())
             .param("heads", args.heads)
             .param("channels", args.channels())
@@ -93,7 +101,7 @@ impl WgpuBackend {
             .param("nodes_stride", tensor.stride())
             .param("g_at", g_at)
             .param("scalars_at", scalars_at)
-            .param("r_channels", r.cols() / args.heads)
+            .param("r_channels", if r_in_quads { 0 } else { r.cols() / args.heads })
             .param("r_stride", r.stride())
             .param("stride", g.stride())
             .param("lse_stride", logsumexp.stride())
