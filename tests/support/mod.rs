@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
 pub(crate) mod attention;
+pub(crate) mod exact;
 mod values;
 
 use std::{
