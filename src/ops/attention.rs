@@ -3,7 +3,7 @@
 use super::{OpError, StepState, Tape, Var, dropout::active, error::expect, tape::Sink};
 use crate::{
     backend::{
-        DeviceGraph, Direction, Tensor,
+        BackendError, DeviceGraph, Direction, Tensor,
         kernels::{DropoutMask, EdgeTerm},
     },
     plan::AttentionPlan,
@@ -84,6 +84,13 @@ impl Kept {
         let (state, layer) = self.dropout.as_ref()?;
         Some(DropoutMask { state: state.buffer(), layer: *layer, p: self.options.dropout })
     }
+}
+
+/// Memory for the gradient of what is summed, `like`: that of the result `h`, where it is of use to nobody else and of the
+/// same form. Kernels take `<g, h>` of every row before they write that gradient, and read `h` no more.
+pub(super) fn gradient_over(h: &Tensor, like: &Tensor, label: &'static str) -> Result<Tensor, BackendError> {
+    let fits = h.shape() == like.shape() && h.dtype() == like.dtype();
+    if fits && h.buffer().is_unique() { Ok(h.clone()) } else { like.like(label) }
 }
 
 /// The gradients of edges, where they are wanted.

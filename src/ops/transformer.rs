@@ -1,4 +1,6 @@
-use super::{OpError, Tape, Var, dropout::active, error::expect, heads::channels_of, linear::Product};
+use super::{
+    OpError, Tape, Var, attention::gradient_over, dropout::active, error::expect, heads::channels_of, linear::Product,
+};
 use crate::{
     backend::{
         DeviceGraph, Direction, Tensor,
@@ -104,7 +106,12 @@ where
         let device = g.device().clone();
         let (q, g_wide) = (kept.extend(&kept.q)?, kept.extend(g)?);
         let grad_q = q.like("gradient of queries")?;
-        let (grad_k, grad_v) = (kept.k.like("gradient of keys")?, kept.v.like("gradient of values")?);
+        let grad_k = kept.k.like("gradient of keys")?;
+        // The gradient of the edge weight still reads the sums.
+        let grad_v = match &kept.edges {
+            None => gradient_over(&out, &kept.v, "gradient of values")?,
+            Some(_) => kept.v.like("gradient of values")?,
+        };
         let grad_attr = match &kept.edges {
             Some((attr, _)) if sink.wants(3) => Some(attr.like("gradient of edge attributes")?),
             _ => None,

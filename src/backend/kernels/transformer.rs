@@ -80,7 +80,7 @@ pub struct TransformerBackward<'a> {
     pub grad_q: &'a Tensor,
     /// `[num_src, heads * C]`.
     pub grad_k: &'a Tensor,
-    /// `[num_src, heads * C]`.
+    /// `[num_src, heads * C]`; may be `out` itself: it is written when nothing reads that any more.
     pub grad_v: &'a Tensor,
     /// `[edges, D]`, where it is wanted.
     pub grad_attr: Option<&'a Tensor>,
