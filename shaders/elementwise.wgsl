@@ -210,7 +210,7 @@ fn main(
 #endif
 #ifdef UNARY_GRAD
 #ifdef MASKED
-    store(q, masked(unpack_chunk(g[q]) * derivative(p.share * unpack_chunk(y[q])), factors_of(q)));
+    store(q, masked(unpack_chunk(g[q]), factors_of(q)) * derivative(p.share * unpack_chunk(y[q])));
 #else
     store(q, unpack_chunk(g[q]) * derivative(unpack_chunk(y[q])));
 #endif
