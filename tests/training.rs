@@ -339,7 +339,8 @@ fn predictions_change_nothing(backend: &str) {
         if device.info().backend == "cuda" {
             device.reset_peak();
             let (before, outputs) = (device.memory().in_use, trainer.predict().unwrap());
-            assert!(device.memory().peak <= before + 4 * outputs.words() as u64 + 256, "{model:?}");
+            // Sizes are rounded up by less than a quarter.
+            assert!(device.memory().peak <= before + 5 * outputs.words() as u64, "{model:?}");
         }
         // Somebody takes the memory that was lent, and keeps it: the step is recorded anew, elsewhere.
         let others = [(1, 1), (600, 16), (600, 16), (600, 4)]
