@@ -80,14 +80,14 @@ fn peak_of_a_step(device: &Device, kind: LayerKind, graph: &Arc<Graph>, warm: bo
 ///
 /// The transformer, in the gradient of
 /// - the first layer's attention: the input after dropout, q, k, v, h, the gradient of h and those of q and k, 8 of the
-///   hidden width; a logarithm a head. Packed: q and the gradient of h, and, in an array of its own, logarithm and delta
-///   of each head and of one row more.
+///   hidden width, on a GPU, where the gradient of k is written over k or q, 7; a logarithm a head. Packed: q and the
+///   gradient of h, and, in an array of its own, logarithm and delta of each head and of one row more.
 /// - the second layer's products: the input after dropout, q, k, v, h of the first layer, its output and the gradient of
 ///   that, 7 of the hidden width; the first layer's logarithms; the gradients of the second layer's q, k, v and of the
 ///   node's own part, 4 of the width of the classes. Nothing is packed.
 /// - the second layer's attention: one of the hidden width less, no gradient having reached the output; q, k, v, h of the
-///   second layer, the gradient of h and those of q and k, 7 of the width of the classes; the logarithms of both layers.
-///   Packed, of one head: as above.
+///   second layer, the gradient of h and those of q and k, 7 of the width of the classes or 6; the logarithms of both
+///   layers. Packed, of one head: as above.
 fn bound(device: &Device, kind: LayerKind, nodes: usize) -> u64 {
     // The pool rounds sizes up: what a matrix takes of it, the pool itself tells.
     let bytes = |rows: usize, cols: usize| {
@@ -102,9 +102,10 @@ fn bound(device: &Device, kind: LayerKind, nodes: usize) -> u64 {
         let first = 7 * rows(HIDDEN) + packed(rows(2 * HIDDEN + 2 * HEADS));
         vec![first, 6 * rows(HIDDEN) + 2 * rows(CLASSES)]
     } else {
-        let first = 8 * rows(HIDDEN) + packed(rows(2 * HIDDEN) + bytes(nodes + 1, 2 * HEADS));
+        let over_an_input = u64::from(packs);
+        let first = (8 - over_an_input) * rows(HIDDEN) + packed(rows(2 * HIDDEN) + bytes(nodes + 1, 2 * HEADS));
         let products = 7 * rows(HIDDEN) + 4 * rows(CLASSES);
-        let second = 6 * rows(HIDDEN) + 7 * rows(CLASSES) + rows(1);
+        let second = 6 * rows(HIDDEN) + (7 - over_an_input) * rows(CLASSES) + rows(1);
         vec![first, products, second + packed(rows(2 * CLASSES) + bytes(nodes + 1, 2))]
     };
     let model = model(device, kind);

@@ -71,7 +71,7 @@ fn models_and_tapes_may_change_threads() {
     may_be_shared::<Device>();
 }
 
-const ATTENTION: hopwise::nn::GatOptions = hopwise::nn::GatOptions {
+const ATTENTION: GatOptions = GatOptions {
     heads: 4,
     concat: true,
     negative_slope: 0.2,

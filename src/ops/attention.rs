@@ -86,11 +86,12 @@ impl Kept {
     }
 }
 
-/// Memory for the gradient of what is summed, `like`: that of the result `h`, where it is of use to nobody else and of the
-/// same form. Kernels take `<g, h>` of every row before they write that gradient, and read `h` no more.
-pub(super) fn gradient_over(h: &Tensor, like: &Tensor, label: &'static str) -> Result<Tensor, BackendError> {
-    let fits = h.shape() == like.shape() && h.dtype() == like.dtype();
-    if fits && h.buffer().is_unique() { Ok(h.clone()) } else { like.like(label) }
+/// Memory for a gradient like `like`: that of `spent`, where it is of use to nobody else and of the same form. The
+/// kernels must read it no more by then, as they do the result, whose `<g, h>` they take before they write the gradient
+/// of what is summed.
+pub(super) fn gradient_over(spent: &Tensor, like: &Tensor, label: &'static str) -> Result<Tensor, BackendError> {
+    let fits = spent.shape() == like.shape() && spent.dtype() == like.dtype();
+    if fits && spent.buffer().is_unique() { Ok(spent.clone()) } else { like.like(label) }
 }
 
 /// The gradients of edges, where they are wanted.
