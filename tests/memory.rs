@@ -122,10 +122,6 @@ fn is_bounded_on_a_large_graph(kind: LayerKind) {
     let graph = Arc::new(benchmark("arxiv-like").unwrap());
     let peak = peak_of_a_step(&Device::cpu(), kind, &graph, false);
     let allowed = bound(&Device::cpu(), kind, graph.num_dst() as usize);
-    println!(
-        "{kind:?} peak {peak}, allowed {allowed}, in N x HIDDEN {:.3}",
-        peak as f64 / (graph.num_dst() as f64 * 512.0)
-    );
     assert!(peak <= allowed, "{peak} bytes, {allowed} are allowed");
     assert!(allowed - peak < allowed / 500, "{peak} bytes, the bound of {allowed} counts more than there is");
 }
