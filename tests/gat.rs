@@ -45,3 +45,8 @@ fn gat_of_wide_and_of_many_heads_wgpu() {
 fn gat_of_random_cases_wgpu() {
     attention::agrees_on_random_cases(Family::Gat);
 }
+
+#[test]
+fn gat_of_products_that_cancel_wgpu() {
+    attention::agrees_where_products_cancel(Family::Gat);
+}

@@ -64,3 +64,8 @@ fn attention_that_does_not_fit_a_binding_is_refused_wgpu() {
 fn gatv2_of_random_cases_wgpu() {
     attention::agrees_on_random_cases(Family::Gatv2);
 }
+
+#[test]
+fn gatv2_of_products_that_cancel_wgpu() {
+    attention::agrees_where_products_cancel(Family::Gatv2);
+}

@@ -10,7 +10,16 @@ use hopwise::{
     plan::AttentionPlan,
 };
 
-use super::{device, graphs, leaf, random, random_graph, read, relative_error};
+use super::{
+    device,
+    exact::{self, Attention},
+    graphs, leaf, random, random_graph, read, relative_error,
+    rounding::{Rows, beyond_rounding},
+};
+
+/// Of dropout.
+const SEED: u64 = 5;
+const SLOPE: f32 = 0.2;
 
 /// Whose scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,44 +47,78 @@ impl Case {
         Self { family, heads, channels, attributes, scale: 1.0, segment: None, layout: None, dropout: 0.0 }
     }
 
-    /// The inputs that are not of edges: z and the scores of sources and destinations, or l, r and att.
-    fn inputs(&self, graph: &Graph) -> [Matrix; 3] {
+    /// z and the scores of sources and destinations, or l, r and att; edge attributes and their weight last where there
+    /// are some.
+    fn inputs(&self, graph: &Graph) -> Vec<Matrix> {
         let features = self.heads * self.channels;
         let scaled = |mut m: Matrix| {
             m.data_mut().iter_mut().for_each(|v| *v *= self.scale);
             m
         };
         let x = random(graph.num_src() as usize, features, 1);
-        match self.family {
-            Family::Gat => [
+        let mut inputs = match self.family {
+            Family::Gat => vec![
                 x,
                 scaled(random(graph.num_src() as usize, self.heads, 2)),
                 scaled(random(graph.num_dst() as usize, self.heads, 3)),
             ],
-            Family::Gatv2 => [x, random(graph.num_dst() as usize, features, 2), scaled(random(1, features, 3))],
+            Family::Gatv2 => vec![x, random(graph.num_dst() as usize, features, 2), scaled(random(1, features, 3))],
+        };
+        if self.attributes > 0 {
+            inputs.push(random(graph.num_edges() as usize, self.attributes, 4));
+            inputs.push(match self.family {
+                Family::Gat => scaled(random(self.heads, self.attributes, 5)),
+                Family::Gatv2 => random(features, self.attributes, 5),
+            });
         }
+        inputs
     }
 
-    /// The output and the gradients of all inputs, edge attributes and their weight last where there are some.
+    /// The gradient that reaches the output.
+    fn upstream(&self, graph: &Graph) -> Matrix {
+        random(graph.num_dst() as usize, self.heads * self.channels, 9)
+    }
+
+    /// What [`Case::run`] computes, in 64 bits, with bounds on what rounding may do to it.
+    fn exact(&self, graph: &Graph) -> Vec<Rows> {
+        let (inputs, upstream) = (self.inputs(graph), self.upstream(graph));
+        let [first, second, third] = [&inputs[0], &inputs[1], &inputs[2]];
+        let (l, r, att) = match self.family {
+            Family::Gat => (second, third, None),
+            Family::Gatv2 => (first, second, Some(third)),
+        };
+        let state = StepState::new(&Device::cpu(), SEED).unwrap().data();
+        let attention = Attention {
+            graph,
+            heads: self.heads,
+            slope: SLOPE,
+            l,
+            r,
+            att,
+            values: first,
+            edge: (self.attributes > 0).then(|| [&inputs[3], &inputs[4]]),
+            dropout: (self.dropout > 0.0).then_some((state, self.dropout)),
+            upstream: &upstream,
+        };
+        let of = attention.results();
+        let mut results = match self.family {
+            Family::Gat => vec![of.output, of.values, of.l, of.r],
+            Family::Gatv2 => vec![of.output, exact::added(of.values, &of.l), of.r, of.att],
+        };
+        if self.attributes > 0 {
+            results.extend([of.attr, of.weight]);
+        }
+        results
+    }
+
+    /// The output and the gradients of all inputs.
     pub(crate) fn run(&self, device: &Device, host: &Arc<Graph>) -> Vec<Matrix> {
         let graph = DeviceGraph::new(device, host.clone());
-        let state = StepState::new(device, 5).unwrap();
+        let state = StepState::new(device, SEED).unwrap();
         let tape = Tape::training(device, &state);
-        let mut inputs = Vec::from(self.inputs(host));
-        if self.attributes > 0 {
-            inputs.push(random(graph.num_edges(), self.attributes, 4));
-            let mut weight = match self.family {
-                Family::Gat => random(self.heads, self.attributes, 5),
-                Family::Gatv2 => random(self.heads * self.channels, self.attributes, 5),
-            };
-            if self.family == Family::Gat {
-                weight.data_mut().iter_mut().for_each(|v| *v *= self.scale);
-            }
-            inputs.push(weight);
-        }
-        let vars: Vec<Var> = inputs.iter().map(|m| leaf(&tape, m)).collect();
+        let vars: Vec<Var> = self.inputs(host).iter().map(|m| leaf(&tape, m)).collect();
         let edge = (self.attributes > 0).then(|| EdgeAttention { attr: &vars[3], weight: &vars[4] });
-        let options = AttentionOptions { heads: self.heads, negative_slope: 0.2, dropout: self.dropout };
+        let options = AttentionOptions { heads: self.heads, negative_slope: SLOPE, dropout: self.dropout };
         let plans = [Direction::Forward, Direction::Transposed].map(|direction| {
             let offsets = graph.offsets(direction);
             let plan = AttentionPlan::new(offsets, self.channels, device.capabilities());
@@ -91,27 +134,30 @@ impl Case {
             }
         };
         let mut results = vec![read(out.tensor())];
-        let upstream = random(graph.num_dst(), self.heads * self.channels, 9);
-        let upstream = Tensor::from_matrix(device, &upstream, "upstream").unwrap();
+        // As in a model, nobody has the result any more when its gradient comes.
+        let out = ops::combine(&tape, 1.0, &out, None).unwrap();
+        let upstream = Tensor::from_matrix(device, &self.upstream(host), "upstream").unwrap();
         let gradients = tape.backward_from(&out, upstream).unwrap();
         results.extend(vars.iter().map(|v| read(gradients.of(v).unwrap())));
         results
     }
 
-    /// Compares the devices. Gradients of scores cancel, to 0 where a node has one edge: what is left is the rounding
-    /// of the largest of them.
+    /// Compares the devices: they agree to rounding of the largest entry, or, where that is the result of cancellation,
+    /// both are as close to the results in 64 bits as rounding lets them be, entry by entry.
     pub(crate) fn compare(&self, name: &str, graph: &Arc<Graph>) {
         let expected = self.run(&Device::cpu(), graph);
-        let largest = expected.iter().flat_map(Matrix::data).fold(0.0f32, |m, v| m.max(v.abs()));
+        let mut exact = None;
         for (i, (got, expected)) in self.run(&device("wgpu"), graph).iter().zip(&expected).enumerate() {
             let error = relative_error(got.data(), expected.data());
-            let within = |bound: f32| got.data().iter().zip(expected.data()).all(|(g, e)| (g - e).abs() <= bound);
-            // What goes through the scores is a difference of sums over the channels, whose rounding it carries. Only where
-            // everything else cancels, in every entry, does that count.
-            let carried = 2e-6 * largest * self.channels as f32;
-            let cancelled = i >= 2 && expected.data().iter().all(|e| e.abs() <= carried);
-            let rounding = within(2e-6 * largest) || (cancelled && within(carried));
-            assert!(error <= 5e-5 || rounding, "{name}, {self:?}, result {i}: off by {error:.2e}");
+            if error <= 5e-5 {
+                continue;
+            }
+            let exact = &exact.get_or_insert_with(|| self.exact(graph))[i];
+            for (whose, result) in [("the twin", expected), ("the device", got)] {
+                if let Some(excess) = beyond_rounding(result, exact) {
+                    panic!("{name}, {self:?}, result {i}: devices differ by {error:.2e}, {whose} {excess}");
+                }
+            }
         }
     }
 }
@@ -200,6 +246,18 @@ pub(crate) fn agrees_where_heads_are_wide_or_many(family: Family) {
                 let case = Case { layout: Some(layout), ..Case::new(family, heads, channels, attributes) };
                 case.compare(name, &graph);
             }
+        }
+    }
+}
+
+/// Of three copies of one edge dropout takes the one with the least attention, `a` = 0.006: the gradients of the others'
+/// scores are `a <g, l>` in exact numbers, and computed as differences of `<g, l>` and `(1 - a) <g, l>`, so that their
+/// relative error is 164 times that of products of 70 channels, whose terms cancel themselves (to a 14th).
+pub(crate) fn agrees_where_products_cancel(family: Family) {
+    for (name, edges) in super::corner_cases() {
+        let graph = Arc::new(Graph::from_edges(&edges));
+        for layout in [None, Some([8, 1]), Some([8, 2]), Some([4, 2])] {
+            Case { layout, dropout: 0.3, ..Case::new(family, 1, 70, 3) }.compare(name, &graph);
         }
     }
 }

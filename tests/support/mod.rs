@@ -2,6 +2,8 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
 pub(crate) mod attention;
+pub(crate) mod exact;
+pub(crate) mod rounding;
 mod values;
 
 use std::{
