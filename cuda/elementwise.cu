@@ -1,4 +1,4 @@
-// Functions entry by entry: out = f(x), y f'(x), (a + factor) x + b y, x y, x + row, and x with dropout, dense and of the entries of a
+// Functions entry by entry: out = f(x), y f'(x), either with dropout, (a + factor) x + b y, x y, x + row, and x with dropout, dense and of the entries of a
 // sparse matrix. f is relu, leaky relu, elu, sigmoid, tanh, 1 / x or 1 / sqrt(x), both 0 where x is not positive.
 //
 //   x, y, out: features of one shape, [rows, stride]; padding is computed along, nobody reads it
@@ -78,7 +78,20 @@ __device__ __forceinline__ u64 place() {
     return ((u64)blockIdx.x * THREADS + threadIdx.x) * CHUNK;
 }
 
-// out = f(x)
+// Sets what dropout takes to 0 and multiplies the rest.
+__device__ __forceinline__ void drop(const ElementwiseArgs& p, u64 at, Chunk& chunk) {
+    const DropoutKey key = dropout_key(p.dropout);
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        const u64 row = (at + c) / p.stride;
+        const u32 column = (u32)((at + c) - row * p.stride);
+        // A product with 0 would keep NaN and infinity.
+        const float factor = dropout_factor(p.dropout, key, mix(key.row ^ (u32)row), column);
+        chunk.v[c] = factor == 0.0f ? 0.0f : chunk.v[c] * factor;
+    }
+}
+
+// out = f(x), with dropout where there is one
 KERNEL(unary, ElementwiseArgs, THREADS) {
     const u64 at = place();
     if (at >= p.count) {
@@ -89,17 +102,28 @@ KERNEL(unary, ElementwiseArgs, THREADS) {
     for (int c = 0; c < CHUNK; c++) {
         x.v[c] = apply(p.function, p.a, x.v[c]);
     }
+    if (p.dropout.state) {
+        drop(p, at, x);
+    }
     store_at(p.out, at, p.count, x);
 }
 
-// out = y * f'(x), x being the value of the function and y a gradient
+// out = y * f'(x), x being the value of the function and y a gradient; with dropout of the value, which was divided by `b`, y is
+// dropped alike
 KERNEL(unary_grad, ElementwiseArgs, THREADS) {
     const u64 at = place();
     if (at >= p.count) {
         return;
     }
     Chunk x = load_at(p.x, at, p.count);
-    const Chunk y = load_at(p.y, at, p.count);
+    Chunk y = load_at(p.y, at, p.count);
+    if (p.dropout.state) {
+        drop(p, at, y);
+#pragma unroll
+        for (int c = 0; c < CHUNK; c++) {
+            x.v[c] *= p.b;
+        }
+    }
 #pragma unroll
     for (int c = 0; c < CHUNK; c++) {
         x.v[c] = y.v[c] * derivative(p.function, p.a, x.v[c]);
@@ -162,16 +186,8 @@ KERNEL(dropout, ElementwiseArgs, THREADS) {
     if (at >= p.count) {
         return;
     }
-    const DropoutKey key = dropout_key(p.dropout);
     Chunk x = load_at(p.x, at, p.count);
-#pragma unroll
-    for (int c = 0; c < CHUNK; c++) {
-        const u64 row = (at + c) / p.stride;
-        const u32 column = (u32)((at + c) - row * p.stride);
-        // A product with 0 would keep NaN and infinity.
-        const float factor = dropout_factor(p.dropout, key, mix(key.row ^ (u32)row), column);
-        x.v[c] = factor == 0.0f ? 0.0f : x.v[c] * factor;
-    }
+    drop(p, at, x);
     store_at(p.out, at, p.count, x);
 }
 

@@ -4,6 +4,8 @@
 // COMBINE: out = a x (+ b y).  SCALE_ADD: out = (offset + factor) x (+ y), the factor a number on the device.
 // UNARY: out = f(x), f one of relu, leaky relu, elu, sigmoid, tanh, 1 / x and 1 / sqrt(x), both 0 where x is not positive.
 // UNARY_GRAD: out = g f'(x), from y = f(x).
+// Either with MASKED: out = f(x) / (1 - p) and out = g / (1 - p) f'(x) where the mask of DROPOUT keeps an entry, else 0, y
+// being the former.
 // DROPOUT: out_rc = x_rc / (1 - p) where the hash of row and column is at least p 2^32, else 0 (random.wgsl).
 // DROPOUT_SPARSE: the same of the entries of a sparse matrix, whose rows and columns are given.
 //
@@ -13,8 +15,14 @@
 // 4 numbers a thread, 256 threads a workgroup. Bytes an entry: FILL 4, UNARY, ADD_ROW and DROPOUT 8, UNARY_GRAD, ADD, MUL and ADD_ASSIGN
 // 12, COMBINE and SCALE_ADD 8 or 12, DROPOUT_SPARSE 16 (its row and column numbers besides); of halves half of that.
 
-#ifdef DROPOUT
+#ifdef MASKED
 #include random
+#param stride: u32
+#param first_row: u32
+#param layer: u32
+#param threshold: u32
+#param scale: f32
+#read state: StepData
 #endif
 #ifdef DROPOUT_SPARSE
 #include random
@@ -34,6 +42,9 @@
 
 #ifdef UNARY_GRAD
 #param parameter: f32
+#ifdef MASKED
+#param share: f32
+#endif
 #read y: array<Packed>
 #read g: array<Packed>
 #write out: array<Packed>
@@ -85,12 +96,6 @@
 #endif
 
 #ifdef DROPOUT
-#param stride: u32
-#param first_row: u32
-#param layer: u32
-#param threshold: u32
-#param scale: f32
-#read state: StepData
 #read x: array<Packed>
 #write out: array<Packed>
 #endif
@@ -137,6 +142,27 @@ fn apply(x: vec4<f32>) -> vec4<f32> { return select(vec4<f32>(), inverseSqrt(max
 fn derivative(y: vec4<f32>) -> vec4<f32> { return -0.5 * y * y * y; }
 #endif
 
+#ifdef MASKED
+// What the mask multiplies four numbers with, 0 where it drops one.
+fn factors_of(q: u32) -> vec4<f32> {
+    let key = dropout_key(state.seed_low, state.seed_high, state.step, p.layer);
+    let entry = q * 4u;
+    var factors: vec4<f32>;
+    for (var c = 0u; c < 4u; c++) {
+        // The stride is 1 or a multiple of 4, so that a quad lies within a row or is four rows.
+        let row = p.first_row + select(entry / p.stride, entry + c, p.stride == 1u);
+        let column = select(entry % p.stride + c, 0u, p.stride == 1u);
+        factors[c] = select(0.0, p.scale, dropout_hash(key, row, column) >= p.threshold);
+    }
+    return factors;
+}
+
+// Not a product with 0: what is dropped is 0 even where it was infinite.
+fn masked(values: vec4<f32>, factors: vec4<f32>) -> vec4<f32> {
+    return select(vec4<f32>(), values * factors, factors > vec4<f32>());
+}
+#endif
+
 #ifdef FILL
 alias Quad = vec4<u32>;
 #else
@@ -176,10 +202,18 @@ fn main(
     store(q, vec4<u32>(p.value));
 #endif
 #ifdef UNARY
+#ifdef MASKED
+    store(q, masked(apply(unpack_chunk(x[q])), factors_of(q)));
+#else
     store(q, apply(unpack_chunk(x[q])));
 #endif
+#endif
 #ifdef UNARY_GRAD
+#ifdef MASKED
+    store(q, masked(unpack_chunk(g[q]), factors_of(q)) * derivative(p.share * unpack_chunk(y[q])));
+#else
     store(q, unpack_chunk(g[q]) * derivative(unpack_chunk(y[q])));
+#endif
 #endif
 #ifdef ADD
     store(q, unpack_chunk(a[q]) + unpack_chunk(b[q]));
@@ -214,17 +248,7 @@ fn main(
 #endif
 #endif
 #ifdef DROPOUT
-    let key = dropout_key(state.seed_low, state.seed_high, state.step, p.layer);
-    let entry = q * 4u;
-    var kept: vec4<f32>;
-    for (var c = 0u; c < 4u; c++) {
-        // The stride is 1 or a multiple of 4, so that a quad lies within a row or is four rows.
-        let row = p.first_row + select(entry / p.stride, entry + c, p.stride == 1u);
-        let column = select(entry % p.stride + c, 0u, p.stride == 1u);
-        kept[c] = select(0.0, p.scale, dropout_hash(key, row, column) >= p.threshold);
-    }
-    // Not `kept * x`: what was dropped is 0 even where x is infinite.
-    store(q, select(vec4<f32>(), unpack_chunk(x[q]) * kept, kept > vec4<f32>()));
+    store(q, masked(unpack_chunk(x[q]), factors_of(q)));
 #endif
 #ifdef DROPOUT_SPARSE
     let key = dropout_key(state.seed_low, state.seed_high, state.step, p.layer);

@@ -81,6 +81,77 @@ fn check_on(device: &Device, what: &str, inputs: &[Matrix], f: &impl Fn(&Tape, &
     }
 }
 
+/// In one pass or in two, the value and the gradient of a function whose derivative is read off a sign have the same bits,
+/// and dropouts that follow draw the same masks.
+#[test]
+fn an_activation_with_dropout_is_both() {
+    for device in devices() {
+        let x = random(70, 13, 1);
+        let run = |at_once: bool| {
+            let state = ops::StepState::new(&device, 3).unwrap();
+            let tape = Tape::training(&device, &state);
+            let var = leaf(&tape, &x);
+            let f = Unary::LeakyRelu(0.2);
+            let out = if at_once {
+                ops::dropped_activation(&tape, &var, f, 0.3).unwrap()
+            } else {
+                ops::dropout(&tape, &ops::activation(&tape, &var, f).unwrap(), 0.3).unwrap()
+            };
+            let out = ops::dropout(&tape, &out, 0.5).unwrap();
+            let upstream = Tensor::from_matrix(&device, &random(70, 13, 2), "upstream").unwrap();
+            let gradients = tape.backward_from(&out, upstream).unwrap();
+            [read(out.tensor()), read(gradients.of(&var).unwrap())]
+        };
+        assert_eq!(run(true), run(false), "{}", device.info().backend);
+        let tape = Tape::inference(&device);
+        let var = leaf(&tape, &x);
+        let expected = ops::activation(&tape, &var, Unary::Tanh).unwrap();
+        let got = ops::dropped_activation(&tape, &var, Unary::Tanh, 0.3).unwrap();
+        assert_eq!(read(got.tensor()), read(expected.tensor()), "nothing is dropped outside training");
+        assert!(ops::dropped_activation(&tape, &var, Unary::Elu(-1.0), 0.3).is_err());
+        assert!(ops::dropped_activation(&tape, &var, Unary::Tanh, 1.0).is_err());
+    }
+}
+
+/// The gradient of what attention sums up is written over its result, but not while somebody has that.
+#[test]
+fn a_result_of_attention_that_is_kept_stays_as_it_was() {
+    let edges = EdgeList::square(30, (0..90).map(|k| k * 7 % 30).collect(), (0..90).map(|k| k % 29).collect()).unwrap();
+    let host = Arc::new(Graph::from_edges(&edges));
+    let options = AttentionOptions { heads: 2, ..Default::default() };
+    let attention = |tape: &Tape, graph: &DeviceGraph, v: &[Var], which: usize| match which {
+        0 => ops::gat(tape, graph, &v[0], [&v[3], &v[4]], None, options).unwrap(),
+        1 => ops::gatv2(tape, graph, [&v[0], &v[1]], &v[5], None, options).unwrap(),
+        _ => {
+            let input = AttentionInput { heads: 2, edges: None, dropout: 0.0 };
+            ops::transformer(tape, graph, &v[0], &v[1], &v[2], input).unwrap()
+        }
+    };
+    let shapes = [[30, 8], [30, 8], [30, 8], [30, 2], [30, 2], [1, 8]];
+    for device in devices() {
+        let graph = DeviceGraph::new(&device, host.clone());
+        for which in 0..3 {
+            let run = |keep: bool| {
+                let tape = Tape::recording(&device);
+                let vars: Vec<Var> =
+                    (1..).zip(shapes).map(|(seed, [rows, cols])| leaf(&tape, &random(rows, cols, seed))).collect();
+                let result = attention(&tape, &graph, &vars, which);
+                let before = read(result.tensor());
+                let out = ops::combine(&tape, 2.0, &result, None).unwrap();
+                let kept = keep.then(|| result.tensor().clone());
+                drop(result);
+                let upstream = Tensor::from_matrix(&device, &random(30, 8, 9), "upstream").unwrap();
+                let gradients = tape.backward_from(&out, upstream).unwrap();
+                if let Some(kept) = kept {
+                    assert_eq!(read(&kept), before, "{which} on {}", device.info().backend);
+                }
+                vars.iter().map(|v| gradients.of(v).map(read)).collect::<Vec<_>>()
+            };
+            assert_eq!(run(true), run(false), "{which} on {}", device.info().backend);
+        }
+    }
+}
+
 #[test]
 fn activations() {
     // Away from the kinks, so that differences do not straddle them.
@@ -88,6 +159,9 @@ fn activations() {
     x.data_mut().iter_mut().for_each(|v| *v += 0.1 * v.signum());
     for f in [Unary::Relu, Unary::LeakyRelu(0.2), Unary::Elu(1.5), Unary::Sigmoid, Unary::Tanh] {
         check(&format!("{f:?}"), std::slice::from_ref(&x), |tape, v| ops::activation(tape, &v[0], f).unwrap());
+        check(&format!("{f:?} with dropout"), std::slice::from_ref(&x), |tape, v| {
+            ops::dropped_activation(tape, &v[0], f, 0.3).unwrap()
+        });
     }
     let mut positive = x;
     positive.data_mut().iter_mut().for_each(|v| *v = v.abs() + 0.5);

@@ -235,7 +235,7 @@ fn functions_of_entries_in_halves_wgpu() {
         one_rounding_apart(&format!("{rows} x {cols}"), |store| {
             let device = store.device;
             let (x, y, row) = (store.input(rows, cols, 1), store.input(rows, cols, 2), store.wide(1, cols, 3));
-            let outs: Vec<Tensor> = (0..8).map(|_| store.output(rows, cols)).collect();
+            let outs: Vec<Tensor> = (0..10).map(|_| store.output(rows, cols)).collect();
             device.unary(Unary::Elu(0.7), &x, &outs[0]).unwrap();
             device.unary_grad(Unary::Relu, &x, &y, &outs[1]).unwrap();
             device.add(&x, &y, &outs[2]).unwrap();
@@ -244,7 +244,10 @@ fn functions_of_entries_in_halves_wgpu() {
             device.add_row(&x, &row, &outs[5]).unwrap();
             device.scale_add(1.0, &store.wide(1, 1, 4), &x, Some(&y), &outs[6]).unwrap();
             let state = ops::StepState::new(device, 5).unwrap();
-            device.dropout(&DropoutMask { state: state.buffer(), layer: 1, p: 0.4 }, &x, &outs[7]).unwrap();
+            let mask = DropoutMask { state: state.buffer(), layer: 1, p: 0.4 };
+            device.dropout(&mask, &x, &outs[7]).unwrap();
+            device.unary_dropout(Unary::LeakyRelu(0.3), &mask, &x, &outs[8]).unwrap();
+            device.unary_dropout_grad(Unary::Tanh, &mask, &x, &y, &outs[9]).unwrap();
             let sum = store.input(rows, cols, 6);
             device.add_assign(&x, &sum).unwrap();
             outs.into_iter().chain([sum]).collect()

@@ -322,6 +322,12 @@ fn elementwise_wgpu() {
                 device.unary(f, &x, &value).unwrap();
                 device.unary_grad(f, &x, &y, &grad).unwrap();
                 results.extend([support::read(&value), support::read(&grad)]);
+                let state = state(device);
+                let mask = DropoutMask { state: state.buffer(), layer: 2, p: 0.6 };
+                let (value, grad) = (poisoned(device, rows, cols), poisoned(device, rows, cols));
+                device.unary_dropout(f, &mask, &x, &value).unwrap();
+                device.unary_dropout_grad(f, &mask, &value, &y, &grad).unwrap();
+                results.extend([support::read(&value), support::read(&grad)]);
             }
             let outs: Vec<Tensor> = (0..7).map(|_| poisoned(device, rows, cols)).collect();
             device.add(&x, &y, &outs[0]).unwrap();

@@ -67,23 +67,27 @@ fn peak_of_a_step(device: &Device, kind: LayerKind, graph: &Arc<Graph>, warm: bo
 /// What a step may take. No number of edges.
 ///
 /// The peak is in the backward pass, of the first layer or of the second. What lives then are matrices of a row a node,
-/// and the gradients of weights. A GPU packs what the gradient reads of a destination into one row more.
+/// and the gradients of weights. The gradient of what attention sums up is written over its result h, that of the input
+/// of several products gathers in one matrix, and a hidden layer's output exists with its activation and the dropout of
+/// the next layer alone. A GPU packs what the gradient reads of a destination into one row more.
 ///
 /// GATv2, in the gradient of
-/// - the first layer's attention: the input after dropout, l, r, h and the gradients of these last three and of att by
-///   row, 8 of the hidden width; a logarithm a head. Packed: r, the gradient of h, logarithm and delta of each head.
-/// - the second layer's products: the input after dropout, l, r, h of the first layer, its output, that after dropout,
-///   and the gradients that reach the latter through l and through r, 8 of the hidden width; the first layer's
-///   logarithms; the gradient of the second layer's r, of the width of the classes. Nothing is packed.
+/// - the first layer's attention: the input after dropout, l, r, h, the gradient of h and those of r and of att by row, 7
+///   of the hidden width; a logarithm a head. Packed: r, the gradient of h, logarithm and delta of each head.
+/// - the second layer's products: the input after dropout, l, r, h of the first layer, its output and the gradient of
+///   that, 6 of the hidden width; the first layer's logarithms; the gradients of the second layer's l and r, of the width
+///   of the classes. Nothing is packed.
 ///
 /// The transformer, in the gradient of
-/// - the first layer's attention: the input after dropout, q, k, v, h and the gradients of these last four, 9 of the
-///   hidden width; a logarithm a head. Packed: q and the gradient of h, and, in an array of its own, logarithm and delta
-///   of each head and of one row more.
-/// - the second layer's attention: the input after dropout, q, k, v, h of the first layer, its output, that after
-///   dropout and the gradient that reached it through the node's own part, 8 of the hidden width; q, k, v, h of the
-///   second layer and their gradients, 8 of the width of the classes; the logarithms of both layers. Packed, of one
-///   head: as above.
+/// - the first layer's attention: the input after dropout, q, k, v, h, the gradient of h and those of q and k, 8 of the
+///   hidden width, on a GPU, where the gradient of k is written over k or q, 7; a logarithm a head. Packed: q and the
+///   gradient of h, and, in an array of its own, logarithm and delta of each head and of one row more.
+/// - the second layer's products: the input after dropout, q, k, v, h of the first layer, its output and the gradient of
+///   that, 7 of the hidden width; the first layer's logarithms; the gradients of the second layer's q, k, v and of the
+///   node's own part, 4 of the width of the classes. Nothing is packed.
+/// - the second layer's attention: one of the hidden width less, no gradient having reached the output; q, k, v, h of the
+///   second layer, the gradient of h and those of q and k, 7 of the width of the classes or 6; the logarithms of both
+///   layers. Packed, of one head: as above.
 fn bound(device: &Device, kind: LayerKind, nodes: usize) -> u64 {
     // The pool rounds sizes up: what a matrix takes of it, the pool itself tells.
     let bytes = |rows: usize, cols: usize| {
@@ -95,19 +99,20 @@ fn bound(device: &Device, kind: LayerKind, nodes: usize) -> u64 {
     let packs = device.info().backend != "cpu";
     let packed = |bytes: u64| if packs { bytes } else { 0 };
     let moments = if kind == GATV2 {
-        let first = 8 * rows(HIDDEN) + rows(HEADS) + packed(rows(2 * HIDDEN + 2 * HEADS));
-        let second = 8 * rows(HIDDEN) + rows(HEADS) + rows(CLASSES);
-        [first, second]
+        let first = 7 * rows(HIDDEN) + packed(rows(2 * HIDDEN + 2 * HEADS));
+        vec![first, 6 * rows(HIDDEN) + 2 * rows(CLASSES)]
     } else {
-        let first = 9 * rows(HIDDEN) + rows(HEADS) + packed(rows(2 * HIDDEN) + bytes(nodes + 1, 2 * HEADS));
-        let second = 8 * (rows(HIDDEN) + rows(CLASSES)) + rows(HEADS) + rows(1);
-        [first, second + packed(rows(2 * CLASSES) + bytes(nodes + 1, 2))]
+        let over_an_input = u64::from(packs);
+        let first = (8 - over_an_input) * rows(HIDDEN) + packed(rows(2 * HIDDEN) + bytes(nodes + 1, 2 * HEADS));
+        let products = 7 * rows(HIDDEN) + 4 * rows(CLASSES);
+        let second = 6 * rows(HIDDEN) + (7 - over_an_input) * rows(CLASSES) + rows(1);
+        vec![first, products, second + packed(rows(2 * CLASSES) + bytes(nodes + 1, 2))]
     };
     let model = model(device, kind);
     let weights: u64 = model.parameters().into_iter().map(|(_, p)| bytes(p.value().rows(), p.value().cols())).sum();
     // The loss, its gradient, sums of columns.
     let single_numbers = 8 * bytes(1, 1);
-    moments.into_iter().max().unwrap() + weights + single_numbers
+    rows(HEADS) + moments.into_iter().max().unwrap() + weights + single_numbers
 }
 
 /// On a graph with hubs, of the size of a citation network. The processor has no arrays of the graph to copy, so that

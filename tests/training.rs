@@ -9,8 +9,8 @@ use hopwise::{
     backend::{DType, Device, DeviceGraph, Tensor, kernels::LossScale},
     graph::{Graph, generate::PlantedPartition},
     nn::{
-        AdamOptions, AverageDegree, FeatureInput, GnnBuilder, Laplacian, LayerKind, LossScaling, Module, Norm,
-        PnaOptions, SageOptions, Targets, Trainer, accuracy, checkpoint,
+        AdamOptions, AverageDegree, FeatureInput, GatOptions, GnnBuilder, Laplacian, LayerKind, LossScaling, Module,
+        Norm, PnaOptions, SageOptions, Targets, Trainer, accuracy, checkpoint,
     },
     ops::ClassTargets,
 };
@@ -71,7 +71,7 @@ fn models_and_tapes_may_change_threads() {
     may_be_shared::<Device>();
 }
 
-const ATTENTION: hopwise::nn::GatOptions = hopwise::nn::GatOptions {
+const ATTENTION: GatOptions = GatOptions {
     heads: 4,
     concat: true,
     negative_slope: 0.2,
@@ -323,6 +323,45 @@ fn a_step_takes_no_memory_once_warm_cpu() {
 #[test]
 fn a_step_takes_no_memory_once_warm_wgpu() {
     a_step_takes_no_memory_once_warm("wgpu");
+}
+
+/// Between steps, in the memory of a step that is recorded: they take nothing but their outputs, which last.
+fn predictions_change_nothing(backend: &str) {
+    let task = Task::new();
+    for model in [models()[0], GnnBuilder::new(LayerKind::GatV2(GatOptions::default())).hidden(16)] {
+        let device = support::fresh_device(backend);
+        let expected = train(&mut task.trainer(&device, model, 7, false), 10);
+        let mut trainer = task.trainer(&device, model, 7, false);
+        let mut losses = train(&mut trainer, 4).0;
+        let warm = trainer.predict().unwrap();
+        let values = support::read(&warm);
+        losses.extend(train(&mut trainer, 1).0);
+        if device.info().backend == "cuda" {
+            device.reset_peak();
+            let (before, outputs) = (device.memory().in_use, trainer.predict().unwrap());
+            // Sizes are rounded up by less than a quarter.
+            assert!(device.memory().peak <= before + 5 * outputs.words() as u64, "{model:?}");
+        }
+        // Somebody takes the memory that was lent, and keeps it: the step is recorded anew, elsewhere.
+        let others = [(1, 1), (600, 16), (600, 16), (600, 4)]
+            .map(|(rows, cols)| Tensor::full(&device, rows, cols, 2.0, "another's").unwrap());
+        let (rest, weights) = train(&mut trainer, 5);
+        losses.extend(rest);
+        assert_eq!((losses, weights), expected, "{model:?}");
+        assert_eq!(support::read(&warm), values, "{model:?}: outputs of an earlier step");
+        assert!(others.iter().all(|t| support::read(t).data().iter().all(|v| *v == 2.0)), "{model:?}");
+    }
+}
+
+#[test]
+fn predictions_change_nothing_cpu() {
+    predictions_change_nothing("cpu");
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn predictions_change_nothing_wgpu() {
+    predictions_change_nothing("wgpu");
 }
 
 #[test]

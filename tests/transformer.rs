@@ -82,9 +82,13 @@ impl Case {
             let plan = TransformerPlan::new(offsets, channels, attributes, caps);
             TransformerPlan { segment: segment.unwrap_or(plan.segment), ..plan }
         };
-        let out = ops::transformer_with_plan(&tape, &graph, &vars[0], &vars[1], &vars[2], input, &plan).unwrap();
+        // As in a model, nobody has inputs and result any more when their gradients come.
+        let [q, k, v] = [0, 1, 2].map(|i| ops::combine(&tape, 1.0, &vars[i], None).unwrap());
+        let out = ops::transformer_with_plan(&tape, &graph, &q, &k, &v, input, &plan).unwrap();
+        drop((q, k, v));
         let upstream = Tensor::from_matrix(device, &random(graph.num_dst(), columns, 6), "upstream").unwrap();
         let mut results = vec![read(out.tensor())];
+        let out = ops::combine(&tape, 1.0, &out, None).unwrap();
         let gradients = tape.backward_from(&out, upstream).unwrap();
         results.extend(vars.iter().map(|var| read(gradients.of(var).unwrap())));
         results

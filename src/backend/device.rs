@@ -110,8 +110,16 @@ pub trait Replay: fmt::Debug + Send + Sync {
     /// Enqueues the commands.
     ///
     /// # Errors
-    /// What the device reports.
+    /// If memory that was lent is not back, or what the device reports.
     fn replay(&self) -> Result<(), BackendError>;
+
+    /// See [`Recording::lend_memory`].
+    fn lend_memory(&self) {}
+
+    /// See [`Recording::take_memory_back`].
+    fn take_memory_back(&self) -> bool {
+        true
+    }
 }
 
 impl Recording {
@@ -123,9 +131,21 @@ impl Recording {
     /// Enqueues the commands.
     ///
     /// # Errors
-    /// What the device reports.
+    /// If memory that was lent is not back, or what the device reports.
     pub fn replay(&self) -> Result<(), BackendError> {
         self.0.replay()
+    }
+
+    /// Lets others have the memory that only the commands use, until the next replay: nothing in it outlasts one.
+    pub fn lend_memory(&self) {
+        self.0.lend_memory();
+    }
+
+    /// Takes back what was lent. `false` if somebody has some of it still: then the commands cannot be replayed now, and
+    /// if it was freed, never.
+    #[must_use]
+    pub fn take_memory_back(&self) -> bool {
+        self.0.take_memory_back()
     }
 }
 
@@ -184,6 +204,11 @@ impl Buffer {
     /// What the backend keeps, if it is a `T`.
     pub fn downcast_ref<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
+    }
+
+    /// Whether this is the only handle, so that nobody else can tell when the contents change.
+    pub(crate) fn is_unique(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
     }
 
     /// Whether both handles mean the same memory.

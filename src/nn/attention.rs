@@ -99,7 +99,7 @@ impl GatOptions {
 pub(super) struct Head {
     pub(super) res: Option<Linear>,
     pub(super) bias: Option<Parameter>,
-    /// `[channels, heads * channels]`: the product with its transpose is the mean over heads.
+    /// Where there are several heads, `[channels, heads * channels]`: the product with its transpose is the mean over heads.
     mean: Option<Tensor>,
 }
 
@@ -111,7 +111,7 @@ impl Head {
         options: &GatOptions,
     ) -> Result<Self, NnError> {
         let (heads, out_width) = (options.heads, options.out_width(channels));
-        let mean = if options.concat {
+        let mean = if options.concat || heads == 1 {
             None
         } else {
             let mut mean = Matrix::zeros(channels, heads * channels);

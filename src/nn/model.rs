@@ -381,16 +381,22 @@ impl Gnn {
             x = ops::activation(tape, &lin_in.forward(tape, &dropped)?, self.builder.activation)?.into();
         }
         let first = x.clone();
-        let mut outputs = Vec::with_capacity(self.convs.len());
+        // Where nobody else takes what a layer gives, it is not made but with the dropout of the next one.
+        let fused = !self.builder.residual && self.jumping.is_none();
+        let mut outputs = Vec::new();
         for (i, conv) in self.convs.iter().enumerate() {
-            let dropped = x.dropout(tape, self.builder.dropout)?;
+            let dropped = if fused && i > 0 { x.clone() } else { x.dropout(tape, self.builder.dropout)? };
             let input = ConvInput { edge_weight, ..ConvInput::new(graph, &dropped) };
             let mut out = conv.forward(tape, &input)?;
             if i < self.hidden_layers {
                 if let Some(norm) = self.norms.get(i) {
                     out = norm.forward(tape, &out)?;
                 }
-                out = ops::activation(tape, &out, self.builder.activation)?;
+                out = if fused && i + 1 < self.convs.len() {
+                    ops::dropped_activation(tape, &out, self.builder.activation, self.builder.dropout)?
+                } else {
+                    ops::activation(tape, &out, self.builder.activation)?
+                };
                 if self.builder.residual {
                     let own = ConvInput::new(graph, &x).of_destinations(tape, None, |x| match &self.residuals[i] {
                         Some(lin) => lin.forward(tape, x),
@@ -399,7 +405,9 @@ impl Gnn {
                     out = ops::add(tape, &out, &own)?;
                 }
             }
-            outputs.push(out.clone());
+            if self.jumping.is_some() {
+                outputs.push(out.clone());
+            }
             x = out.into();
         }
         match &self.jumping {

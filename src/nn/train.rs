@@ -128,10 +128,12 @@ impl Trainer {
         if let Some(recorded) = &self.recorded {
             let same = parameters.len() == recorded.parameters.len()
                 && parameters.iter().zip(&recorded.parameters).all(|(a, b)| a.same(b));
-            if same {
+            if same && recorded.commands.take_memory_back() {
                 return Ok(());
             }
-            (self.recorded, self.steps_before_recording) = (None, STEPS_BEFORE_RECORDING);
+            // Where only the memory is gone, the same step is recorded at once.
+            self.steps_before_recording = if same { 0 } else { STEPS_BEFORE_RECORDING };
+            self.recorded = None;
         }
         if self.steps_before_recording > 0 {
             self.steps_before_recording -= 1;
@@ -158,6 +160,16 @@ impl Trainer {
     /// # Errors
     /// As [`Trainer::step`].
     pub fn predict(&self) -> Result<Tensor, NnError> {
+        let Some(recorded) = &self.recorded else { return self.compute_outputs() };
+        // What is computed on the way fits the memory of the recorded step. The outputs outlast the next one.
+        let (device, shape) = (self.graph.device(), [self.graph.num_dst(), self.model.out_width()]);
+        let outputs = Tensor::uninit_typed(device, self.model.dtype(), shape[0], shape[1], "outputs")?;
+        recorded.commands.lend_memory();
+        device.combine(1.0, &self.compute_outputs()?, None, &outputs)?;
+        Ok(outputs)
+    }
+
+    fn compute_outputs(&self) -> Result<Tensor, NnError> {
         let tape = Tape::inference(self.graph.device());
         let edge_weight = self.edge_weight.as_ref().map(|w| tape.constant(w));
         let logits = self.model.forward(&tape, &self.graph, &self.features.on(&tape), edge_weight.as_ref())?;
@@ -170,8 +182,8 @@ impl Trainer {
     /// As [`Trainer::step`].
     pub async fn predict_classes(&self) -> Result<Vec<u32>, NnError> {
         let device = self.graph.device();
+        let classes = Indices::uninit(device, self.graph.num_dst(), "predicted classes")?;
         let logits = self.predict()?;
-        let classes = Indices::uninit(device, logits.rows(), "predicted classes")?;
         device.argmax(&logits, &classes)?;
         Ok(classes.to_vec(device).await?)
     }

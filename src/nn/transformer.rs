@@ -100,16 +100,22 @@ impl Conv for TransformerConv {
                 });
             }
         };
+        // Recorded before attention, so that its gradient towards the input follows that of attention, and is not there
+        // meanwhile.
+        let root = match &self.lin_skip {
+            Some(lin_skip) => Some(input.of_destinations(tape, None, |x| lin_skip.forward(tape, x))?),
+            None => None,
+        };
         let query = input.of_destinations(tape, None, |x| self.lin_query.forward(tape, x))?;
         let key = self.lin_key.forward(tape, input.x)?;
         let value = self.lin_value.forward(tape, input.x)?;
         let attention = AttentionInput { heads: self.options.heads, edges, dropout: self.options.dropout };
         let mut out = ops::transformer(tape, input.graph, &query, &key, &value, attention)?;
-        if !self.options.concat {
+        // Those of one head are their mean.
+        if !self.options.concat && self.options.heads > 1 {
             out = ops::mean_heads(tape, &out, self.options.heads)?;
         }
-        let Some(lin_skip) = &self.lin_skip else { return Ok(out) };
-        let root = input.of_destinations(tape, None, |x| lin_skip.forward(tape, x))?;
+        let Some(root) = root else { return Ok(out) };
         Ok(match &self.lin_beta {
             Some(lin_beta) => ops::gate(tape, &out, &root, &lin_beta.weight.on(tape))?,
             None => ops::add(tape, &out, &root)?,

@@ -3,7 +3,7 @@
 use super::{OpError, StepState, Tape, Var, dropout::active, error::expect, tape::Sink};
 use crate::{
     backend::{
-        DeviceGraph, Direction, Tensor,
+        BackendError, DeviceGraph, Direction, Tensor,
         kernels::{DropoutMask, EdgeTerm},
     },
     plan::AttentionPlan,
@@ -84,6 +84,14 @@ impl Kept {
         let (state, layer) = self.dropout.as_ref()?;
         Some(DropoutMask { state: state.buffer(), layer: *layer, p: self.options.dropout })
     }
+}
+
+/// Memory for a gradient like `like`: that of `spent`, where it is of use to nobody else and of the same form. The
+/// kernels must read it no more by then, as they do the result, whose `<g, h>` they take before they write the gradient
+/// of what is summed.
+pub(super) fn gradient_over(spent: &Tensor, like: &Tensor, label: &'static str) -> Result<Tensor, BackendError> {
+    let fits = spent.shape() == like.shape() && spent.dtype() == like.dtype();
+    if fits && spent.buffer().is_unique() { Ok(spent.clone()) } else { like.like(label) }
 }
 
 /// The gradients of edges, where they are wanted.

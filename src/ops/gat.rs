@@ -1,6 +1,6 @@
 use super::{
     AttentionOptions, EdgeAttention, OpError, Tape, Var,
-    attention::{EdgeGradients, Kept, plans},
+    attention::{EdgeGradients, Kept, gradient_over, plans},
     error::expect,
 };
 use crate::{
@@ -61,7 +61,7 @@ pub fn gat_with_plans(
     tape.record(h, &inputs, move |g, sink| {
         let edges = EdgeGradients::new(&kept, sink)?;
         let [z, source, destination] = &nodes;
-        let grad_z = z.like("gradient of sources")?;
+        let grad_z = gradient_over(&kept_h, z, "gradient of sources")?;
         let grad_source = source.like("gradient of the scores of sources")?;
         let grad_destination = destination.like("gradient of the scores of destinations")?;
         g.device().gat_grad(&GatBackward {

@@ -1,6 +1,6 @@
 use super::{
     AttentionOptions, EdgeAttention, OpError, Tape, Var,
-    attention::{EdgeGradients, Kept, plans},
+    attention::{EdgeGradients, Kept, gradient_over, plans},
     error::expect,
 };
 use crate::{
@@ -60,7 +60,8 @@ pub fn gatv2_with_plans(
     tape.record(h, &inputs, move |g, sink| {
         let edges = EdgeGradients::new(&kept, sink)?;
         let [l, r, att] = &nodes;
-        let (grad_l, grad_r) = (l.like("gradient of sources")?, r.like("gradient of destinations")?);
+        let grad_l = gradient_over(&kept_h, l, "gradient of sources")?;
+        let grad_r = r.like("gradient of destinations")?;
         let grad_att = Tensor::uninit(g.device(), r.rows(), r.cols(), "gradients of attention by row")?;
         g.device().gatv2_grad(&Gatv2Backward {
             forward: &args(&kept, &nodes),

@@ -37,7 +37,9 @@ pub fn linear_typed(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, dtyp
     tape.record(out, &inputs, move |g, sink| {
         let product = Product { g, x: &kept_x, weight: &kept_weight };
         if sink.wants(0) {
-            sink.give(0, product.grad_x()?)?;
+            sink.add(0, &kept_x, "gradient of a linear input", |grad, accumulate| {
+                product.add_grad_x(grad, accumulate)
+            })?;
         }
         if sink.wants(1) {
             let grad = kept_weight.like("gradient of a weight")?;
@@ -64,16 +66,21 @@ impl Product<'_> {
     /// `g W`.
     pub(super) fn grad_x(&self) -> Result<Tensor, OpError> {
         let grad = self.x.like("gradient of a linear input")?;
-        self.g.device().gemm(&Gemm {
+        self.add_grad_x(&grad, false)?;
+        Ok(grad)
+    }
+
+    /// `g W`, added to what `grad` holds if `accumulate`.
+    pub(super) fn add_grad_x(&self, grad: &Tensor, accumulate: bool) -> Result<(), OpError> {
+        Ok(self.g.device().gemm(&Gemm {
             a: self.g,
             transpose_a: false,
             b: self.weight,
             transpose_b: false,
             bias: None,
-            out: &grad,
-            accumulate: false,
-        })?;
-        Ok(grad)
+            out: grad,
+            accumulate,
+        })?)
     }
 
     /// `g^T x`, added to what `grad` holds if `accumulate`.

@@ -29,7 +29,7 @@ mod step;
 mod tape;
 mod transformer;
 
-pub use activation::activation;
+pub use activation::{activation, dropped_activation};
 pub use arithmetic::{add, add_row, combine, head_rows, mul, scale_add};
 pub use attention::{AttentionOptions, EdgeAttention};
 pub use blocks::{column_range, concat_columns, merge_blocks, spread_blocks, stack_blocks};

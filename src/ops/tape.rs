@@ -225,6 +225,25 @@ impl Sink<'_> {
         self.accumulate(i, Gradient { tensor, owned: true })
     }
 
+    /// Adds to the gradient of input `i` what `compute` writes to a tensor like `like`, or, told so, adds to one that is
+    /// there: a sum then takes no memory and no pass of its own.
+    pub(super) fn add(
+        &mut self,
+        i: usize,
+        like: &Tensor,
+        label: &'static str,
+        compute: impl FnOnce(&Tensor, bool) -> Result<(), OpError>,
+    ) -> Result<(), OpError> {
+        let sum = self.inputs[i].and_then(|id| self.gradients[id].as_ref());
+        // Halves would be rounded just as often, after a copy to 32 bits.
+        if let Some(sum) = sum.filter(|sum| sum.owned && !sum.tensor.dtype().is_half()) {
+            return compute(&sum.tensor, true);
+        }
+        let tensor = like.like(label)?;
+        compute(&tensor, false)?;
+        self.give(i, tensor)
+    }
+
     /// Adds a tensor that is in use elsewhere to the gradient of input `i`.
     pub(super) fn lend(&mut self, i: usize, tensor: &Tensor) -> Result<(), OpError> {
         self.accumulate(i, Gradient { tensor: tensor.clone(), owned: false })

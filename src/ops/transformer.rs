@@ -1,8 +1,10 @@
-use super::{OpError, Tape, Var, dropout::active, error::expect, heads::channels_of, linear::Product};
+use super::{
+    OpError, Tape, Var, attention::gradient_over, dropout::active, error::expect, heads::channels_of, linear::Product,
+};
 use crate::{
     backend::{
         DeviceGraph, Direction, Tensor,
-        kernels::{Attention, DropoutMask, TransformerBackward, TransformerForward},
+        kernels::{Attention, DropoutMask, SpareInput, TransformerBackward, TransformerForward},
     },
     plan::{Capabilities, TransformerPlan},
 };
@@ -102,9 +104,20 @@ where
     let plan = plan.clone();
     tape.record(folded, &inputs, move |g, sink| {
         let device = g.device().clone();
+        // The gradient of the edge weight still reads queries and sums.
+        let (mut grad_k, mut grad_v) = (None, None);
+        if kept.edges.is_none() {
+            grad_v = Some(gradient_over(&out, &kept.v, "gradient of values")?);
+            grad_k = match device.spare_input(&kept.attention(&kept.q, None)) {
+                Some(SpareInput::Keys) => Some(gradient_over(&kept.k, &kept.k, "gradient of keys")?),
+                Some(SpareInput::Queries) => Some(gradient_over(&kept.q, &kept.k, "gradient of keys")?),
+                None => None,
+            };
+        }
+        let grad_k = grad_k.map_or_else(|| kept.k.like("gradient of keys"), Ok)?;
+        let grad_v = grad_v.map_or_else(|| kept.v.like("gradient of values"), Ok)?;
         let (q, g_wide) = (kept.extend(&kept.q)?, kept.extend(g)?);
         let grad_q = q.like("gradient of queries")?;
-        let (grad_k, grad_v) = (kept.k.like("gradient of keys")?, kept.v.like("gradient of values")?);
         let grad_attr = match &kept.edges {
             Some((attr, _)) if sink.wants(3) => Some(attr.like("gradient of edge attributes")?),
             _ => None,

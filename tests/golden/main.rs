@@ -36,6 +36,17 @@ fn golden_in_halves_cpu() {
     run_all(&support::device("cpu"), DType::F16);
 }
 
+#[test]
+fn golden_in_bf16_cpu() {
+    run_all(&support::device("cpu"), DType::BF16);
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn golden_in_bf16_wgpu() {
+    run_all(&support::device("wgpu"), DType::BF16);
+}
+
 #[cfg(feature = "wgpu")]
 #[test]
 fn golden_wgpu() {

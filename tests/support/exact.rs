@@ -1,15 +1,4 @@
-//! Attention of GAT and GATv2 in 64 bits, each number with a bound on the rounding that 32 bits may bring.
-//!
-//! The bound is carried along with the numbers (a running error analysis: Higham, "Accuracy and Stability of Numerical
-//! Algorithms", 2002, section 3.3): an operation adds one unit of rounding of its result to what its operands bring.
-//!
-//! Roundings are as good as independent of each other, so that those of a sum pass six times the root of the sum of
-//! their squares with odds of less than 1 in 10^7 (Hoeffding's inequality; Higham, Mary, "A New Approach to Probabilistic
-//! Rounding Error Analysis", 2019). A sum that adds up `n` terms `t` in an order which has nothing to do with them rounds
-//! partial sums whose squares add up to `n / 3 (sum of t)^2 + n / 6 (sum of t^2)`. The terms' own errors are independent
-//! from channel to channel; from edge to edge they are not, since edges share nodes and the softmax: there they add up.
-
-use std::ops::{Add, Mul, Sub};
+//! Attention of GAT and GATv2 in 64 bits, with bounds on what rounding may do to it in 32.
 
 use hopwise::{
     Matrix,
@@ -17,129 +6,7 @@ use hopwise::{
     graph::Graph,
 };
 
-/// Half the distance of 1 and the next 32-bit number.
-const UNIT: f64 = 1.0 / (1 << 24) as f64;
-
-/// A number, and by how many units of rounding a 32-bit computation of it may be off.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Exact {
-    pub(crate) value: f64,
-    units: f64,
-}
-
-impl Exact {
-    fn of(value: f32) -> Self {
-        Self { value: value.into(), units: 0.0 }
-    }
-
-    /// The error that rounding explains.
-    pub(crate) fn bound(self) -> f64 {
-        self.units * UNIT
-    }
-
-    fn rounded(value: f64, units: f64) -> Self {
-        Self { value, units: units + value.abs() }
-    }
-
-    /// `exp(x)`; WGSL lets `exp2(x)` be off by `3 + 2 |x|` units in the last place, two of rounding each.
-    fn exp(self) -> Self {
-        let value = self.value.exp();
-        Self { value, units: value * (self.units + 6.0 + 4.0 * std::f64::consts::LOG2_E * self.value.abs()) }
-    }
-
-    /// Times what is 1 for positive numbers and `slope` for others. Near 0 rounding may take one for the other, which
-    /// hardly matters to `self`, but to a derivative `factor` with the same sign.
-    fn leaky(self, slope: f64) -> Self {
-        if self.value > 0.0 { self } else { Self::rounded(self.value * slope, self.units) }
-    }
-
-    /// The derivative of [`Exact::leaky`] at `self`.
-    fn leaky_slope(self, slope: f64) -> Self {
-        let may_flip = self.value.abs() <= self.bound();
-        let value = if self.value > 0.0 { 1.0 } else { slope };
-        Self { value, units: if may_flip { (1.0 - slope) / UNIT } else { 0.0 } }
-    }
-}
-
-impl Add for Exact {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self::rounded(self.value + other.value, self.units + other.units)
-    }
-}
-
-impl Sub for Exact {
-    type Output = Self;
-
-    fn sub(self, other: Self) -> Self {
-        Self::rounded(self.value - other.value, self.units + other.units)
-    }
-}
-
-impl Mul for Exact {
-    type Output = Self;
-
-    fn mul(self, other: Self) -> Self {
-        let units = self.value.abs() * other.units + other.value.abs() * self.units + self.units * other.units * UNIT;
-        Self::rounded(self.value * other.value, units)
-    }
-}
-
-/// A sum in the making.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    value: f64,
-    squares: f64,
-    absolute: f64,
-    units: f64,
-    squared_units: f64,
-    terms: f64,
-}
-
-/// How often the root of the sum of squares independent errors may come to.
-const DEVIATIONS: f64 = 6.0;
-
-impl Sum {
-    fn add(&mut self, term: Exact) {
-        self.value += term.value;
-        self.squares += term.value * term.value;
-        self.absolute += term.value.abs();
-        self.units += term.units;
-        self.squared_units += term.units * term.units;
-        self.terms += 1.0;
-    }
-
-    fn roundings(self) -> f64 {
-        let partial_sums = self.terms / 3.0 * self.value * self.value + self.terms / 6.0 * self.squares;
-        (DEVIATIONS * partial_sums.sqrt()).min(self.terms * self.absolute)
-    }
-
-    /// Over edges.
-    fn total(self) -> Exact {
-        Exact { value: self.value, units: self.units + self.roundings() }
-    }
-
-    /// Over channels.
-    fn of_independent(self) -> Exact {
-        let units = (DEVIATIONS * self.squared_units.sqrt()).min(self.units);
-        Exact { value: self.value, units: units + self.roundings() }
-    }
-}
-
-fn gathered(terms: impl IntoIterator<Item = Exact>) -> Sum {
-    let mut sum = Sum::default();
-    terms.into_iter().for_each(|term| sum.add(term));
-    sum
-}
-
-fn over_edges(terms: impl IntoIterator<Item = Exact>) -> Exact {
-    gathered(terms).total()
-}
-
-fn over_channels(terms: impl IntoIterator<Item = Exact>) -> Exact {
-    gathered(terms).of_independent()
-}
+use super::rounding::{Exact, Rows, Sum, over_channels, over_edges};
 
 /// What attention is computed of. Scores of a head are `sum over its score channels c of att_c leaky(l_jc + r_ic + (W
 /// e)_c)`; GAT has one score channel a head, and GATv2 sums up what it takes scores of.
@@ -157,9 +24,6 @@ pub(crate) struct Attention<'a> {
     pub(crate) dropout: Option<(StepData, f32)>,
     pub(crate) upstream: &'a Matrix,
 }
-
-/// Rows of numbers.
-pub(crate) type Rows = Vec<Vec<Exact>>;
 
 /// The output and the gradients.
 pub(crate) struct Results {

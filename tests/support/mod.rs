@@ -3,6 +3,7 @@
 
 pub(crate) mod attention;
 pub(crate) mod exact;
+pub(crate) mod rounding;
 mod values;
 
 use std::{

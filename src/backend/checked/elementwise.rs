@@ -36,6 +36,44 @@ impl Device {
         wide.store()
     }
 
+    /// Runs [`ElementwiseKernels::unary_dropout`](crate::backend::kernels::ElementwiseKernels::unary_dropout).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn unary_dropout(&self, f: Unary, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Checked {
+        let check = self.check("unary_dropout");
+        check.features(out.shape(), &[("x", x), ("the output", out)])?;
+        let wide = check.widen(Family::Elementwise, out.cols() > 1);
+        let x = wide.input(x)?;
+        let out = wide.output(out)?;
+        // SAFETY: both tensors have one shape; every buffer holds more words than the step's state has.
+        unsafe { self.backend().unary_dropout(f, mask, &x, &out) }?;
+        wide.store()
+    }
+
+    /// Runs [`ElementwiseKernels::unary_dropout_grad`](crate::backend::kernels::ElementwiseKernels::unary_dropout_grad).
+    ///
+    /// # Errors
+    /// If the shapes differ, or what the device reports.
+    pub fn unary_dropout_grad(
+        &self,
+        f: Unary,
+        mask: &DropoutMask<'_>,
+        y: &Tensor,
+        g: &Tensor,
+        out: &Tensor,
+    ) -> Checked {
+        let check = self.check("unary_dropout_grad");
+        check.features(out.shape(), &[("y", y), ("the gradient", g), ("the output", out)])?;
+        let wide = check.widen(Family::Elementwise, out.cols() > 1);
+        let y = wide.input(y)?;
+        let g = wide.input(g)?;
+        let out = wide.output(out)?;
+        // SAFETY: all tensors have one shape; every buffer holds more words than the step's state has.
+        unsafe { self.backend().unary_dropout_grad(f, mask, &y, &g, &out) }?;
+        wide.store()
+    }
+
     /// Runs [`ElementwiseKernels::add`](crate::backend::kernels::ElementwiseKernels::add).
     ///
     /// # Errors

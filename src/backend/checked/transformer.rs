@@ -2,12 +2,17 @@ use super::{Check, Checked};
 use crate::{
     backend::{
         Device,
-        kernels::{Attention, Family, TransformerBackward, TransformerForward},
+        kernels::{Attention, Family, SpareInput, TransformerBackward, TransformerForward},
     },
     plan::TransformerPlan,
 };
 
 impl Device {
+    /// See [`TransformerKernels::spare_input`](crate::backend::kernels::TransformerKernels::spare_input).
+    pub fn spare_input(&self, input: &Attention<'_>) -> Option<SpareInput> {
+        self.backend().spare_input(input)
+    }
+
     /// Runs [`TransformerForward`].
     ///
     /// # Errors

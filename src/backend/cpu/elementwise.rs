@@ -20,6 +20,42 @@ impl ElementwiseKernels for CpuBackend {
         })
     }
 
+    unsafe fn unary_dropout(
+        &self,
+        f: Unary,
+        mask: &DropoutMask<'_>,
+        x: &Tensor,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
+        const KERNEL: &str = "unary_dropout";
+        let (factor, x) = (dropout_factor(mask, KERNEL)?, Input::new(x, KERNEL)?);
+        Output::new(out, KERNEL)?.for_each_row(out.words() * COST, |r, o| {
+            for (c, (o, &v)) in o.iter_mut().zip(x.row(r)).enumerate() {
+                *o = factor(r, c).map_or(0.0, |scale| f.apply(v) * scale);
+            }
+        });
+        Ok(())
+    }
+
+    unsafe fn unary_dropout_grad(
+        &self,
+        f: Unary,
+        mask: &DropoutMask<'_>,
+        y: &Tensor,
+        g: &Tensor,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
+        const KERNEL: &str = "unary_dropout_grad";
+        let (factor, share) = (dropout_factor(mask, KERNEL)?, 1.0 - mask.p);
+        let (y, g) = (Input::new(y, KERNEL)?, Input::new(g, KERNEL)?);
+        Output::new(out, KERNEL)?.for_each_row(out.words() * COST, |r, o| {
+            for (c, ((o, &y), g)) in o.iter_mut().zip(y.row(r)).zip(g.row(r)).enumerate() {
+                *o = factor(r, c).map_or(0.0, |scale| g * scale * f.derivative(share * y));
+            }
+        });
+        Ok(())
+    }
+
     unsafe fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let (a, b) = (Input::new(a, "add")?, Input::new(b, "add")?);
         zip(out, "add", |at, o| o.iter_mut().zip(&a.all()[at..]).zip(&b.all()[at..]).for_each(|((o, a), b)| *o = a + b))
@@ -77,12 +113,10 @@ impl ElementwiseKernels for CpuBackend {
 
     unsafe fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         const KERNEL: &str = "dropout";
-        let key = DropoutKey::new(&step_data(mask.state, KERNEL)?, mask.layer);
-        let (threshold, scale) = (dropout_threshold(mask.p), 1.0 / (1.0 - mask.p));
-        let x = Input::new(x, KERNEL)?;
+        let (factor, x) = (dropout_factor(mask, KERNEL)?, Input::new(x, KERNEL)?);
         Output::new(out, KERNEL)?.for_each_row(out.words() * COST, |r, o| {
             for (c, (o, v)) in o.iter_mut().zip(x.row(r)).enumerate() {
-                *o = if key.hash(r as u32, c as u32) >= threshold { v * scale } else { 0.0 };
+                *o = factor(r, c).map_or(0.0, |scale| v * scale);
             }
         });
         Ok(())
@@ -96,15 +130,22 @@ impl ElementwiseKernels for CpuBackend {
         out: &Tensor,
     ) -> Result<(), BackendError> {
         const KERNEL: &str = "dropout_sparse";
-        let key = DropoutKey::new(&step_data(mask.state, KERNEL)?, mask.layer);
-        let (threshold, scale) = (dropout_threshold(mask.p), 1.0 / (1.0 - mask.p));
-        let values = Input::new(values, KERNEL)?;
+        let (factor, values) = (dropout_factor(mask, KERNEL)?, Input::new(values, KERNEL)?);
         threads::for_each_edge(pattern.host(), Output::new(out, KERNEL)?.all(), COST, |k, i, j, out| {
-            let kept = key.hash(i as u32, j as u32) >= threshold;
-            *out = if kept { values.at(k) * scale } else { 0.0 };
+            *out = factor(i, j).map_or(0.0, |scale| values.at(k) * scale);
         });
         Ok(())
     }
+}
+
+/// What a mask multiplies the entry in a row and column with; `None` where it drops it.
+fn dropout_factor(
+    mask: &DropoutMask<'_>,
+    kernel: &'static str,
+) -> Result<impl Fn(usize, usize) -> Option<f32> + Sync + use<>, BackendError> {
+    let key = DropoutKey::new(&step_data(mask.state, kernel)?, mask.layer);
+    let (threshold, scale) = (dropout_threshold(mask.p), 1.0 / (1.0 - mask.p));
+    Ok(move |r: usize, c: usize| (key.hash(r as u32, c as u32) >= threshold).then_some(scale))
 }
 
 /// Cuts the output into pieces, padding included, and calls `f(first, piece)`.

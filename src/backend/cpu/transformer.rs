@@ -147,6 +147,8 @@ impl TransformerKernels for CpuBackend {
                 dot(part(g.row(i), head, width), part(out.row(i), head, width))
             })
             .collect();
+        // It may be where a gradient goes.
+        drop(out);
         // (d, a m) of an edge into `i`.
         let weigh = |i: usize, edge: Edge, head: usize| {
             let weight = (input.score(part(input.q.row(i), head, width), edge, head) - logsumexp.row(i)[head]).exp();

@@ -114,6 +114,35 @@ impl ElementwiseKernels for CudaBackend {
         }
     }
 
+    unsafe fn unary_dropout(
+        &self,
+        f: Unary,
+        mask: &DropoutMask<'_>,
+        x: &Tensor,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
+        let dropout = self.dropout_args(Some(mask))?;
+        let args = self.elementwise_args(x, None, out)?;
+        let args = ElementwiseArgs { function: code(f), a: f.parameter(), dropout, ..args };
+        // SAFETY: see above.
+        unsafe { self.each_chunk("unary", out.dtype(), &args) }
+    }
+
+    unsafe fn unary_dropout_grad(
+        &self,
+        f: Unary,
+        mask: &DropoutMask<'_>,
+        y: &Tensor,
+        g: &Tensor,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
+        let dropout = self.dropout_args(Some(mask))?;
+        let args = self.elementwise_args(y, Some(g), out)?;
+        let args = ElementwiseArgs { function: code(f), a: f.parameter(), b: 1.0 - mask.p, dropout, ..args };
+        // SAFETY: see above.
+        unsafe { self.each_chunk("unary_grad", out.dtype(), &args) }
+    }
+
     unsafe fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         let args = self.elementwise_args(a, Some(b), out)?;
         // SAFETY: see above.

@@ -33,7 +33,7 @@ mod source;
 mod spmm;
 mod transformer;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use compile::Compiler;
 pub use compile::{CompiledModule, KernelCache};
@@ -91,12 +91,51 @@ impl Drop for DeviceMemory {
 #[derive(Debug)]
 struct RecordedStep {
     commands: Box<dyn Replay>,
-    _memory: Vec<Pooled<DeviceMemory>>,
+    memory: Mutex<RecordedMemory>,
+    pool: Arc<Pool<DeviceMemory>>,
+}
+
+/// Memory that recorded commands name and nobody holds.
+#[derive(Debug)]
+enum RecordedMemory {
+    Held(Vec<Pooled<DeviceMemory>>),
+    /// Sizes and addresses of what the pool hands out to others.
+    Lent(Vec<(u64, DevicePtr)>),
+}
+
+impl RecordedStep {
+    fn memory(&self) -> MutexGuard<'_, RecordedMemory> {
+        // It is consistent after every statement.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Replay for RecordedStep {
     fn replay(&self) -> Result<(), BackendError> {
+        if !self.take_memory_back() {
+            let reason = "memory of the recorded commands is in use: drop what was computed since, or record again";
+            return Err(BackendError::Driver(reason.into()));
+        }
         self.commands.replay()
+    }
+
+    fn lend_memory(&self) {
+        let mut memory = self.memory();
+        if let RecordedMemory::Held(held) = &*memory {
+            // The pieces return to the pool as they are dropped.
+            *memory = RecordedMemory::Lent(held.iter().map(|piece| (piece.bytes(), piece.at)).collect());
+        }
+    }
+
+    fn take_memory_back(&self) -> bool {
+        let mut memory = self.memory();
+        if let RecordedMemory::Lent(lent) = &*memory {
+            match self.pool.take_back(lent, |piece| piece.at) {
+                Some(back) => *memory = RecordedMemory::Held(back),
+                None => return false,
+            }
+        }
+        true
     }
 }
 
@@ -423,13 +462,17 @@ impl Memory for CudaBackend {
     }
 
     fn begin_recording(&self) -> Result<bool, BackendError> {
-        self.runtime.begin_recording()
+        let begun = self.runtime.begin_recording()?;
+        self.pool.set_recording(begun);
+        Ok(begun)
     }
 
     fn end_recording(&self) -> Result<Recording, BackendError> {
+        self.pool.set_recording(false);
         let commands = self.runtime.end_recording()?;
         // The commands name memory that went back to the pool meanwhile: it must not be handed out to others.
-        Ok(Recording::new(RecordedStep { commands, _memory: self.pool.take_free() }))
+        let memory = Mutex::new(RecordedMemory::Held(self.pool.take_free()));
+        Ok(Recording::new(RecordedStep { commands, memory, pool: self.pool.clone() }))
     }
 
     fn memory(&self) -> MemoryStats {

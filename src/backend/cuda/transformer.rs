@@ -11,7 +11,7 @@ use super::{
 };
 use crate::backend::{
     BackendError, Direction, Tensor,
-    kernels::{Attention, TransformerBackward, TransformerForward, TransformerKernels},
+    kernels::{Attention, SpareInput, TransformerBackward, TransformerForward, TransformerKernels},
 };
 
 /// `TransformerArgs` of `cuda/transformer.cu`.
@@ -105,6 +105,12 @@ impl CudaBackend {
 
 // SAFETY of the launches: shapes and plans fit, which is the caller's promise, and the graph was validated when it was made.
 impl TransformerKernels for CudaBackend {
+    fn spare_input(&self, input: &Attention<'_>) -> Option<SpareInput> {
+        // The parts of a wide head are computed one after the other, each from all of its keys.
+        let layout = Layout::new(input.k.dtype(), input.heads, input.channels(), input.attributes());
+        (!layout.wide).then_some(SpareInput::Keys)
+    }
+
     unsafe fn transformer(&self, args: &TransformerForward<'_>) -> Result<(), BackendError> {
         let input = &args.input;
         let layout = Layout::new(input.k.dtype(), input.heads, input.channels(), input.attributes());

@@ -125,6 +125,38 @@ pub trait ElementwiseKernels {
     /// What the device reports.
     unsafe fn unary_grad(&self, f: Unary, y: &Tensor, g: &Tensor, out: &Tensor) -> Result<(), BackendError>;
 
+    /// `out[r, c] = f(x[r, c]) / (1 - p)` where the mask keeps `(r, c)`, else 0.
+    ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
+    /// # Errors
+    /// What the device reports.
+    unsafe fn unary_dropout(
+        &self,
+        f: Unary,
+        mask: &DropoutMask<'_>,
+        x: &Tensor,
+        out: &Tensor,
+    ) -> Result<(), BackendError>;
+
+    /// `out = g / (1 - p) * f'((1 - p) y)` where the mask keeps an entry, else 0; `y` is the result of
+    /// [`ElementwiseKernels::unary_dropout`].
+    ///
+    /// # Safety
+    /// All tensors and graphs are of this device, and their shapes fit.
+    ///
+    /// # Errors
+    /// What the device reports.
+    unsafe fn unary_dropout_grad(
+        &self,
+        f: Unary,
+        mask: &DropoutMask<'_>,
+        y: &Tensor,
+        g: &Tensor,
+        out: &Tensor,
+    ) -> Result<(), BackendError>;
+
     /// `out = a + b`.
     ///
     /// # Safety

@@ -53,7 +53,7 @@ pub struct GatBackward<'a> {
     pub logsumexp: &'a Tensor,
     /// `[num_dst, features]`: the gradient of the result.
     pub g: &'a Tensor,
-    /// `[num_src, features]`.
+    /// `[num_src, features]`; may be `h` itself: it is written when nothing reads that any more.
     pub grad_z: &'a Tensor,
     /// `[num_src, heads]`.
     pub grad_source: &'a Tensor,

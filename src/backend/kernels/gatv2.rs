@@ -63,7 +63,7 @@ pub struct Gatv2Backward<'a> {
     pub logsumexp: &'a Tensor,
     /// `[num_dst, features]`: the gradient of the result.
     pub g: &'a Tensor,
-    /// `[num_src, features]`.
+    /// `[num_src, features]`; may be `h` itself: it is written when nothing reads that any more.
     pub grad_l: &'a Tensor,
     /// `[num_dst, features]`.
     pub grad_r: &'a Tensor,

@@ -44,7 +44,7 @@ pub use rows::RowKernels;
 pub use sddmm::{Sddmm, SddmmKernels};
 pub use softmax::SoftmaxKernels;
 pub use spmm::{Spmm, SpmmKernels};
-pub use transformer::{Attention, TransformerBackward, TransformerForward, TransformerKernels};
+pub use transformer::{Attention, SpareInput, TransformerBackward, TransformerForward, TransformerKernels};
 
 /// The families whose kernels compute with features, which may be stored in halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

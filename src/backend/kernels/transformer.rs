@@ -78,9 +78,9 @@ pub struct TransformerBackward<'a> {
     pub logsumexp: &'a Tensor,
     /// `[num_dst, heads * (C + D)]`.
     pub grad_q: &'a Tensor,
-    /// `[num_src, heads * C]`.
+    /// `[num_src, heads * C]`; may be the input that [`TransformerKernels::spare_input`] names.
     pub grad_k: &'a Tensor,
-    /// `[num_src, heads * C]`.
+    /// `[num_src, heads * C]`; may be `out` itself: it is written when nothing reads that any more.
     pub grad_v: &'a Tensor,
     /// `[edges, D]`, where it is wanted.
     pub grad_attr: Option<&'a Tensor>,
@@ -90,9 +90,23 @@ pub struct TransformerBackward<'a> {
     pub transposed_plan: &'a TransformerPlan,
 }
 
+/// An input that is read no more when [`TransformerBackward::grad_k`] is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpareInput {
+    /// Each row of the keys is read by those who write it, before they do.
+    Keys,
+    /// The queries were copied.
+    Queries,
+}
+
 /// Attention of graph transformers (Shi et al., "Masked Label Prediction: Unified Message Passing Model for
 /// Semi-Supervised Classification", 2021).
 pub trait TransformerKernels {
+    /// Which input `grad_k` may be itself, where it has its form.
+    fn spare_input(&self, _input: &Attention<'_>) -> Option<SpareInput> {
+        None
+    }
+
     /// Runs [`TransformerForward`].
     ///
     /// # Safety

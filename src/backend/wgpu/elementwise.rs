@@ -69,6 +69,33 @@ impl ElementwiseKernels for WgpuBackend {
         self.flat(variant, &[("y", y), ("g", g)], out, |d, _| d.float("parameter", f.parameter()))
     }
 
+    unsafe fn unary_dropout(
+        &self,
+        f: Unary,
+        mask: &DropoutMask<'_>,
+        x: &Tensor,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
+        let variant = Variant::new(Kernel::Unary).with(f.flag(), true).with(Flag::Masked, true);
+        self.flat(variant, &[("x", x)], out, |d, first_row| {
+            d.float("parameter", f.parameter()).mask_rows(mask, out, first_row)
+        })
+    }
+
+    unsafe fn unary_dropout_grad(
+        &self,
+        f: Unary,
+        mask: &DropoutMask<'_>,
+        y: &Tensor,
+        g: &Tensor,
+        out: &Tensor,
+    ) -> Result<(), BackendError> {
+        let variant = Variant::new(Kernel::UnaryGrad).with(f.flag(), true).with(Flag::Masked, true);
+        self.flat(variant, &[("y", y), ("g", g)], out, |d, first_row| {
+            d.float("parameter", f.parameter()).float("share", 1.0 - mask.p).mask_rows(mask, out, first_row)
+        })
+    }
+
     unsafe fn add(&self, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), BackendError> {
         self.flat(Variant::new(Kernel::Add), &[("a", a), ("b", b)], out, |d, _| d)
     }
@@ -110,9 +137,8 @@ impl ElementwiseKernels for WgpuBackend {
     }
 
     unsafe fn dropout(&self, mask: &DropoutMask<'_>, x: &Tensor, out: &Tensor) -> Result<(), BackendError> {
-        self.flat(Variant::new(Kernel::Dropout), &[("x", x)], out, |d, first_row| {
-            d.param("stride", out.stride()).param("first_row", first_row).mask(mask)
-        })
+        let variant = Variant::new(Kernel::Dropout).with(Flag::Masked, true);
+        self.flat(variant, &[("x", x)], out, |d, first_row| d.mask_rows(mask, out, first_row))
     }
 
     unsafe fn dropout_sparse(
@@ -140,6 +166,11 @@ impl ElementwiseKernels for WgpuBackend {
 }
 
 impl<'a> Dispatch<'a> {
+    /// A mask of the rows of `out` from one on.
+    fn mask_rows(self, mask: &DropoutMask<'a>, out: &Tensor, first_row: usize) -> Self {
+        self.param("stride", out.stride()).param("first_row", first_row).mask(mask)
+    }
+
     /// What a dropout mask consists of. The state is a buffer of its own that outlives the launch: it is bound by handle.
     pub(super) fn mask(self, mask: &DropoutMask<'a>) -> Self {
         self.param("layer", mask.layer as usize).keep(mask).state(mask.state)

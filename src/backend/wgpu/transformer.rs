@@ -6,7 +6,7 @@ use super::{
 use crate::{
     backend::{
         BackendError, Direction, Indices, Tensor,
-        kernels::{Attention, TransformerBackward, TransformerForward, TransformerKernels},
+        kernels::{Attention, SpareInput, TransformerBackward, TransformerForward, TransformerKernels},
     },
     plan::TransformerPlan,
 };
@@ -82,6 +82,11 @@ fn masked<'d>(dispatch: Dispatch<'d>, input: &Attention<'d>) -> Dispatch<'d> {
 }
 
 impl TransformerKernels for WgpuBackend {
+    fn spare_input(&self, _input: &Attention<'_>) -> Option<SpareInput> {
+        // They are packed first, with the gradients.
+        Some(SpareInput::Queries)
+    }
+
     unsafe fn transformer(&self, args: &TransformerForward<'_>) -> Result<(), BackendError> {
         let (input, plan) = (&args.input, args.plan);
         let shape = Shape { input, plan };

@@ -102,6 +102,7 @@ pub(super) enum Flag {
     InverseSqrt,
     Keep,
     LeakyRelu,
+    Masked,
     Maximum,
     Minimum,
     Narrow,
@@ -228,7 +229,7 @@ const KERNELS: &[Spec] = &[
     spec(Kernel::Combine, "elementwise", Some("COMBINE"), &[Flag::Half, Flag::WithY]),
     spec(Kernel::Copy, "gather", Some("COPY"), &[Flag::Scalar]),
     spec(Kernel::CrossEntropy, "loss", Some("CROSS_ENTROPY"), &[]),
-    spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[Flag::Half]),
+    Spec { one_of: &[Flag::Masked], ..spec(Kernel::Dropout, "elementwise", Some("DROPOUT"), &[Flag::Half]) },
     spec(Kernel::DropoutSparse, "elementwise", Some("DROPOUT_SPARSE"), &[]),
     spec(Kernel::EdgeSoftmax, "softmax", Some("FORWARD"), &[Flag::Subgroups]),
     spec(Kernel::EdgeSoftmaxGrad, "softmax", Some("BACKWARD"), &[Flag::Subgroups]),
@@ -289,8 +290,11 @@ const KERNELS: &[Spec] = &[
     attention(Kernel::TransformerQuery, "QUERY", TRANSFORMER),
     attention(Kernel::TransformerSource, "SOURCE", TRANSFORMER),
     spec(Kernel::Transpose, "linear", Some("TRANSPOSE"), &[]),
-    Spec { one_of: FUNCTIONS, ..spec(Kernel::Unary, "elementwise", Some("UNARY"), &[Flag::Half]) },
-    Spec { one_of: FUNCTIONS, ..spec(Kernel::UnaryGrad, "elementwise", Some("UNARY_GRAD"), &[Flag::Half]) },
+    Spec { one_of: FUNCTIONS, ..spec(Kernel::Unary, "elementwise", Some("UNARY"), &[Flag::Half, Flag::Masked]) },
+    Spec {
+        one_of: FUNCTIONS,
+        ..spec(Kernel::UnaryGrad, "elementwise", Some("UNARY_GRAD"), &[Flag::Half, Flag::Masked])
+    },
     spec(Kernel::UpdateScale, "optim", Some("SCALE"), &[]),
 ];
 
@@ -314,6 +318,7 @@ impl Flag {
             Self::InverseSqrt => "INVERSE_SQRT",
             Self::Keep => "KEEP",
             Self::LeakyRelu => "LEAKY_RELU",
+            Self::Masked => "MASKED",
             Self::Maximum => "MAXIMUM",
             Self::Minimum => "MINIMUM",
             Self::Narrow => "NARROW",

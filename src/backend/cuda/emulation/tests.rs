@@ -32,12 +32,13 @@ fn grid(blocks: u32, threads: u32) -> Grid {
 /// What a kernel of the tests makes of `x`.
 fn run(entry: &str, grid: Grid, x: &[u32], outputs: usize, width: u32) -> Result<Vec<u32>, String> {
     let emulation = emulation();
-    let library = emulation.compiler.library("tests", KERNELS).unwrap();
+    let library = emulation.machine.compiler.library("tests", KERNELS).unwrap();
     let buffer = |words: usize, label| emulation.allocate(words as u64 * 4, label).unwrap();
     let args = Args { x: buffer(x.len(), "x"), out: buffer(outputs, "out"), count: x.len() as u32, width };
     emulation.upload(args.x, x).unwrap();
     // SAFETY: the kernels of the tests take these arguments, and what they write past the end stays in the guard.
-    unsafe { emulation.run(&library, entry, grid, bytemuck::bytes_of(&args)) }.map_err(|error| error.to_string())?;
+    unsafe { emulation.machine.launch(&library, entry, grid, bytemuck::bytes_of(&args)) }
+        .map_err(|error| error.to_string())?;
     let mut out = vec![0; outputs];
     emulation.download(args.out, &mut out).unwrap();
     Ok(out)
@@ -185,14 +186,14 @@ fn launches_are_checked() {
     assert!(failure(shared).contains("1048576 bytes of shared memory were asked for, the limit is 232448"));
 
     let emulation = emulation();
-    let library = emulation.compiler.library("tests", KERNELS).unwrap();
+    let library = emulation.machine.compiler.library("tests", KERNELS).unwrap();
     // SAFETY: the entry compares the size before it reads anything.
-    let outcome = unsafe { emulation.run(&library, "at_most_64", grid(1, 1), &[0; 20]) };
+    let outcome = unsafe { emulation.machine.launch(&library, "at_most_64", grid(1, 1), &[0; 20]) };
     assert!(outcome.unwrap_err().to_string().contains("differ in size"));
     // SAFETY: there is no such kernel.
-    let outcome = unsafe { emulation.run(&library, "missing", grid(1, 1), &[]) };
+    let outcome = unsafe { emulation.machine.launch(&library, "missing", grid(1, 1), &[]) };
     assert!(outcome.unwrap_err().to_string().contains("no kernel missing"));
-    let refused = emulation.compiler.library("wrong", "KERNEL(wrong, int, 1) {\n    nonsense;\n}").unwrap_err();
+    let refused = emulation.machine.compiler.library("wrong", "KERNEL(wrong, int, 1) {\n    nonsense;\n}").unwrap_err();
     assert!(refused.to_string().contains("wrong:2:5: error"), "{refused}");
 }
 
@@ -326,14 +327,15 @@ fn compiled_kernels_are_kept() {
     let emulation = Emulation::new(&KernelCache::Folder(folder.path().to_owned())).unwrap();
     let text = "struct Nothing {\n    int x;\n};\nKERNEL(kept, Nothing, 1) {}\n";
     let files = || std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().path()).collect::<Vec<_>>();
-    let first = emulation.compiler.library("kept", text).unwrap();
+    let first = emulation.machine.compiler.library("kept", text).unwrap();
     assert_eq!(files().len(), 1, "{:?}", files());
-    assert!(Arc::ptr_eq(&first, &emulation.compiler.library("kept", text).unwrap()));
-    assert!(!Arc::ptr_eq(&first, &emulation.compiler.library("kept", &format!("{text}\n")).unwrap()));
+    assert!(Arc::ptr_eq(&first, &emulation.machine.compiler.library("kept", text).unwrap()));
+    assert!(!Arc::ptr_eq(&first, &emulation.machine.compiler.library("kept", &format!("{text}\n")).unwrap()));
     assert_eq!(files().len(), 2);
-    let unkept = Emulation::new(&KernelCache::Off).unwrap().compiler.library("unkept", &text.replace("kept", "unkept"));
+    let unkept =
+        Emulation::new(&KernelCache::Off).unwrap().machine.compiler.library("unkept", &text.replace("kept", "unkept"));
     // SAFETY: the kernel reads nothing.
     unsafe { unkept.unwrap().run("unkept", grid(1, 1), &[0; 4]) }.unwrap();
     // SAFETY: the kernel reads nothing.
-    unsafe { emulation.run(&first, "kept", grid(1, 1), &[0; 4]) }.unwrap();
+    unsafe { emulation.machine.launch(&first, "kept", grid(1, 1), &[0; 4]) }.unwrap();
 }
