@@ -57,6 +57,8 @@ pub(crate) struct Case {
     /// What features and the upstream gradient are rounded to, and how they are stored then.
     pub(crate) storage: [DType; 2],
     pub(crate) judge: Judge,
+    /// Whether rounding to halves is known to move a number across a kink that most of a gradient hangs on.
+    pub(crate) gradients_jump: bool,
 }
 
 /// What results are compared with.
@@ -141,6 +143,7 @@ impl Case {
             published: None,
             storage,
             judge,
+            gradients_jump: false,
         }
     }
 
@@ -530,6 +533,9 @@ impl Case {
             } else {
                 Err(format!("{name} should be 0, is up to {got}, allowed {allowed:.2e}"))
             };
+        }
+        if self.gradients_jump && name != "out" {
+            return Ok(());
         }
         let more = f64::from(self.storage[1].epsilon() / DType::F32.epsilon());
         let tolerance = self.tolerance[name].as_f64().map_or(tolerance, |e| tolerance.max(more * e));

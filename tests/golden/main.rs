@@ -26,6 +26,11 @@ const CASES: usize = 137;
 /// Those among them whose input are scores of edges, which are never halves.
 const EDGE_SOFTMAX_CASES: usize = 6;
 
+/// Cases whose gradients jump when features are rounded. In 64 bits, bf16 put in by hand, the hidden numbers -0.0140,
+/// 0.0069 and 0.0469 of this one's nodes 19, 40 and 47 cross the 0 of ReLU (sums of 8 to 11 messages lose their last
+/// digits), and the gradient of the messages' bias moves by the 0.293 that is measured.
+const JUMPS: [(&str, DType); 1] = [("gine_e4__rand64", DType::BF16)];
+
 #[test]
 fn golden_cpu() {
     run_all(&support::device("cpu"), DType::F32);
@@ -124,12 +129,14 @@ fn run(path: &Path, device: &Device, dtype: DType) -> Result<Outcome, String> {
             Err(reason) => return Ok(Outcome::NotRun(reason)),
         }
     }
-    if dtype.is_half() { run_in_halves(case, device, dtype) } else { pollster::block_on(case.run(device)) }
+    let name = name.trim_end_matches(".safetensors");
+    if dtype.is_half() { run_in_halves(case, name, device, dtype) } else { pollster::block_on(case.run(device)) }
 }
 
 /// Runs a case with features stored as halves, and judges by a 32-bit run on the processor, on the same rounded
 /// features.
-fn run_in_halves(mut case: Case, device: &Device, dtype: DType) -> Result<Outcome, String> {
+fn run_in_halves(mut case: Case, name: &str, device: &Device, dtype: DType) -> Result<Outcome, String> {
+    case.gradients_jump = JUMPS.contains(&(name, dtype));
     if case.layer() == "edge_softmax" {
         return Ok(Outcome::NotRun("scores of edges have 32 bits".into()));
     }

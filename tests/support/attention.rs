@@ -80,7 +80,7 @@ impl Case {
     }
 
     /// What [`Case::run`] computes, in 64 bits, with bounds on what rounding may do to it.
-    fn exact(&self, graph: &Graph) -> Vec<Rows> {
+    pub(crate) fn exact(&self, graph: &Graph) -> Vec<Rows> {
         let (inputs, upstream) = (self.inputs(graph), self.upstream(graph));
         let [first, second, third] = [&inputs[0], &inputs[1], &inputs[2]];
         let (l, r, att) = match self.family {
