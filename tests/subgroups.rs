@@ -18,6 +18,7 @@ use hopwise::{
 };
 use support::{
     attention::{Case, Family},
+    exact::Transformer,
     graphs, leaf, random, read,
     rounding::{Exact, Rows, beyond_rounding, over_channels, over_edges},
 };
@@ -243,11 +244,30 @@ fn transformers_keep_their_bits_wgpu() {
             (1, 100, 0, Some([8, 4])),
         ] {
             for segment in [40, 1 << 20] {
-                compare(&format!("{name}, {heads} heads of {channels}, {attributes} attributes"), |device| {
+                let columns = heads * channels;
+                let [num_src, num_dst, num_edges] =
+                    [graph.num_src(), graph.num_dst(), graph.num_edges()].map(|n| n as usize);
+                let exact = || {
+                    let [q, upstream] = [1, 6].map(|seed| random(num_dst, columns, seed));
+                    let [k, v] = [2, 3].map(|seed| random(num_src, columns, seed));
+                    let (attr, weight) = (random(num_edges, attributes, 4), random(columns, attributes, 5));
+                    let transformer = Transformer {
+                        graph: &graph,
+                        heads,
+                        q: &q,
+                        k: &k,
+                        v: &v,
+                        edge: (attributes > 0).then_some([&attr, &weight]),
+                        dropout: Some((StepState::new(&Device::cpu(), 11).unwrap().data(), 0.3)),
+                        upstream: &upstream,
+                    };
+                    transformer.results()
+                };
+                let what = format!("{name}, {heads} heads of {channels}, {attributes} attributes");
+                compare_exact(&what, exact, |device| {
                     let state = StepState::new(device, 11).unwrap();
                     let tape = Tape::training(device, &state);
                     let graph = DeviceGraph::new(device, graph.clone());
-                    let columns = heads * channels;
                     let mut vars = vec![
                         leaf(&tape, &random(graph.num_dst(), columns, 1)),
                         leaf(&tape, &random(graph.num_src(), columns, 2)),
