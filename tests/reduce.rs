@@ -5,6 +5,8 @@ mod support;
 
 use std::sync::Arc;
 
+#[cfg(feature = "wgpu")]
+use hopwise::graph::generate::SplitMix;
 use hopwise::{
     Matrix,
     backend::{
@@ -12,7 +14,7 @@ use hopwise::{
         kernels::{Ingredients, Reduce, ReduceCoefficients, ReduceGradient, Statistic},
         row_stride,
     },
-    graph::{EdgeList, Graph, NO_EDGE, generate::SplitMix},
+    graph::{EdgeList, Graph, NO_EDGE},
     ops::{self, Tape},
     plan::ReducePlan,
 };
