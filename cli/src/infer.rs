@@ -70,13 +70,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let edge_weight = on_device.edge_weight.as_ref().map(|w| tape.constant(w));
     let logits = model.forward(&tape, &on_device.graph, &on_device.features.on(&tape), edge_weight.as_ref())?;
     let predictions = if multi_label {
-        let logits = logits.tensor().to_matrix_blocking()?;
+        let logits = prepared.restore_rows(logits.tensor().to_matrix_blocking()?);
         let above = |row: &[f32]| (0..).zip(row).filter(|(_, v)| **v > 0.0).map(|(c, _)| c).collect();
         Predictions::Labels((0..logits.rows()).map(|i| above(logits.row(i))).collect(), logits)
     } else {
         let classes = Indices::uninit(&device, prepared.num_nodes(), "predicted classes")?;
         device.argmax(logits.tensor(), &classes)?;
-        Predictions::Classes(pollster::block_on(classes.to_vec(&device))?)
+        Predictions::Classes(prepared.restore(pollster::block_on(classes.to_vec(&device))?))
     };
     let accuracies = match &prepared.labels {
         Some(labels) => {

@@ -1,10 +1,10 @@
 use hopwise::{
     data::{Dataset, Features, Labels},
-    graph::Graph,
+    graph::{Graph, TileStats},
 };
 use serde_json::json;
 
-use crate::{failure::Failure, output, source::SourceArgs};
+use crate::{failure::Failure, output, setup::SAMPLED_WINDOWS, source::SourceArgs};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -20,6 +20,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let dataset = args.source.load()?;
     let graph = Graph::from_edges(&dataset.edges);
     let stats = graph.stats();
+    let locality = TileStats::sampled(&graph, SAMPLED_WINDOWS);
     let nodes =
         if graph.is_square() { u64::from(stats.num_dst) } else { u64::from(stats.num_src) + u64::from(stats.num_dst) };
     if args.json {
@@ -44,6 +45,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             "isolated": stats.isolated,
             "self_loops": stats.self_loops,
             "duplicates": stats.duplicates,
+            "edges_a_column": locality.edges_a_column(),
+            "tile_fill": locality.fill(),
             "weighted": dataset.edges.weights().is_some(),
             "edge_attributes": dataset.edges.attributes().map_or(0, |a| a.cols()),
             "compacted_ids": dataset.node_ids.is_some(),
@@ -78,6 +81,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ("isolated", format!("{} nodes", stats.isolated)),
         ("self loops", stats.self_loops.to_string()),
         ("duplicates", stats.duplicates.to_string()),
+        (
+            "locality",
+            format!(
+                "{:.2} edges for each column of 16 neighbouring rows; tiles of 16 x 8 are {:.1} % full",
+                locality.edges_a_column(),
+                100.0 * locality.fill()
+            ),
+        ),
     ];
     if let Some(features) = &dataset.features {
         let form = if matches!(features, Features::Sparse(_)) { "sparse" } else { "dense" };

@@ -323,13 +323,15 @@ impl Args {
         if split.train.is_empty() {
             return Err(Failure::Data(format!("{} has no nodes to train on in its split", self.source.name())));
         }
+        let learned = prepared.renumber(&split.train);
         let (outputs, targets) = match labels {
             Labels::Classes { ids, num_classes } => {
-                let targets = ClassTargets::new(device, ids, *num_classes, &split.train).map_err(in_data)?;
+                let ids = prepared.arrange(ids);
+                let targets = ClassTargets::new(device, &ids, *num_classes, &learned).map_err(in_data)?;
                 (*num_classes as usize, Targets::Classes(targets))
             }
             Labels::Multi(matrix) => {
-                let targets = MultiTargets::new(device, matrix, &split.train).map_err(in_data)?;
+                let targets = MultiTargets::new(device, &prepared.arrange_rows(matrix), &learned).map_err(in_data)?;
                 (matrix.cols(), Targets::Multi(targets))
             }
         };
@@ -340,7 +342,7 @@ impl Args {
             trainer = trainer.with_edge_weight(weight);
         }
 
-        let mut learner = NodeLearner { trainer, labels, split };
+        let mut learner = NodeLearner { trainer, prepared, labels, split };
         let curves = self.train(&mut learner, format!("seed {seed}"))?;
         let scores = learner.scores()?;
         let NodeLearner { trainer, split, .. } = learner;
@@ -376,6 +378,7 @@ fn in_data(error: impl ToString) -> Failure {
 /// A model of nodes in training.
 struct NodeLearner<'a> {
     trainer: Trainer,
+    prepared: &'a Prepared,
     labels: &'a Labels,
     split: Split,
 }
@@ -387,32 +390,35 @@ impl Learner for NodeLearner<'_> {
 
     fn validate(&self) -> Result<f64, Failure> {
         Ok(match self.labels {
-            Labels::Classes { ids, .. } => {
-                let predicted = pollster::block_on(self.trainer.predict_classes())?;
-                accuracy(&predicted, ids, &self.split.val)
-            }
-            Labels::Multi(targets) => {
-                let logits = self.trainer.predict()?.to_matrix_blocking()?;
-                multi_label_accuracy(&logits, targets, &self.split.val)
-            }
+            Labels::Classes { ids, .. } => accuracy(&self.classes()?, ids, &self.split.val),
+            Labels::Multi(targets) => multi_label_accuracy(&self.logits()?, targets, &self.split.val),
         })
     }
 }
 
 impl NodeLearner<'_> {
+    /// The class that the model gives each node.
+    fn classes(&self) -> Result<Vec<u32>, Failure> {
+        Ok(self.prepared.restore(pollster::block_on(self.trainer.predict_classes())?))
+    }
+
+    /// The outputs of the model for each node.
+    fn logits(&self) -> Result<Matrix, Failure> {
+        Ok(self.prepared.restore_rows(self.trainer.predict()?.to_matrix_blocking()?))
+    }
+
     fn scores(&self) -> Result<Scores, Failure> {
         let sets = [&self.split.train, &self.split.val, &self.split.test];
         Ok(match self.labels {
             Labels::Classes { ids, .. } => {
-                let predicted = pollster::block_on(self.trainer.predict_classes())?;
-                let logits = self.trainer.predict()?.to_matrix_blocking()?;
+                let (predicted, logits) = (self.classes()?, self.logits()?);
                 Scores {
                     accuracy: sets.map(|nodes| accuracy(&predicted, ids, nodes)),
                     auroc: sets.map(|nodes| two_class_auroc(&logits, ids, nodes)),
                 }
             }
             Labels::Multi(targets) => {
-                let logits = self.trainer.predict()?.to_matrix_blocking()?;
+                let logits = self.logits()?;
                 Scores { accuracy: sets.map(|nodes| multi_label_accuracy(&logits, targets, nodes)), auroc: [None; 3] }
             }
         })

@@ -107,6 +107,18 @@ pub enum GraphError {
         /// The small graph of the destination.
         graph: u32,
     },
+    /// A list of nodes that does not name each of them once.
+    #[error(
+        "position {position} of the order has node {node}, which is not one of {nodes} nodes or stands there a second time: list every node once"
+    )]
+    Order {
+        /// Position in the order.
+        position: usize,
+        /// The node found there.
+        node: u32,
+        /// Number of nodes.
+        nodes: usize,
+    },
     /// A generator was asked for something that does not exist.
     #[error("{0}")]
     Generator(String),

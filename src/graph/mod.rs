@@ -7,6 +7,8 @@
 //! - [`Graph`]: the validated compressed rows that kernels take, its transpose, and the user's edge ids.
 //! - [`GraphBatch`]: many small graphs side by side in one.
 //! - [`GraphStats`]: counts and degrees.
+//! - [`NodeOrder`]: orders of nodes in which neighbours stand near each other.
+//! - [`Tiles`]: edges as small dense blocks.
 //! - [`generate`]: graphs made from a formula.
 
 mod batch;
@@ -15,14 +17,19 @@ mod edges;
 mod error;
 pub mod generate;
 mod loops;
+mod order;
+mod parallel;
 mod stats;
+mod tiles;
 
 pub use batch::GraphBatch;
 pub use csr::{Graph, Transpose};
 pub use edges::{EdgeList, Merge};
 pub use error::GraphError;
 pub use loops::{Looped, NO_EDGE};
+pub use order::{NodeOrder, ReorderedGraph};
 pub use stats::{GraphStats, degree_bucket};
+pub use tiles::{TileStats, Tiles};
 
 /// The first offset that breaks the compressed row form (start at 0, never fall, end at `len`), with its value.
 pub(crate) fn invalid_offset(offsets: &[u32], len: usize) -> Option<(usize, u64)> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::graph::{Graph, GraphError, edges::check_edge_count};
+use crate::graph::{Graph, GraphError, edges::check_edge_count, parallel::for_each};
 
 /// Edges drawn by one task.
 const CHUNK: u64 = 1 << 16;
@@ -110,21 +110,10 @@ fn sort_distinct(row: &mut [u32]) -> u32 {
 #[cfg(not(target_arch = "wasm32"))]
 use rayon::join;
 
-#[cfg(not(target_arch = "wasm32"))]
-fn for_each(tasks: u64, work: impl Fn(u64) + Sync + Send) {
-    use rayon::prelude::*;
-    (0..tasks).into_par_iter().for_each(work);
-}
-
 #[cfg(target_arch = "wasm32")]
 fn join(left: impl FnOnce(), right: impl FnOnce()) {
     left();
     right();
-}
-
-#[cfg(target_arch = "wasm32")]
-fn for_each(tasks: u64, work: impl Fn(u64)) {
-    (0..tasks).for_each(work);
 }
 
 #[cfg(test)]
