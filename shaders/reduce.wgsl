@@ -229,7 +229,7 @@ fn keep(at: u32, value: Words) {
 fn keep_bytes(row: u32, chunk: u32, edges: Words) {
 #ifndef SCALAR
     let bytes = edges & Words(0xffu);
-    let word = bytes.x | bytes.y << 8u | bytes.z << 16u | bytes.w << 24u;
+    let word = bytes.x | (bytes.y << 8u) | (bytes.z << 16u) | (bytes.w << 24u);
     kept[4u * row * p.kept_stride + p.bytes_at + p.out_first + chunk] = word;
 #endif
 }

@@ -3,7 +3,7 @@
 use std::{
     fs::{File, Permissions},
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Writes `content` to a temporary file beside `path`, and gives it that name when everything is on disk. What was there before is replaced.
@@ -38,6 +38,18 @@ fn permissions() -> Option<Permissions> {
 #[cfg(not(unix))]
 fn permissions() -> Option<Permissions> {
     None
+}
+
+/// Where this user's machine keeps what can be made again: `hopwise` in `XDG_CACHE_HOME` or `~/.cache`, on Windows in
+/// `LOCALAPPDATA`. `None` where none of these is set.
+pub fn cache_folder() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let base = if cfg!(windows) {
+        set("LOCALAPPDATA")
+    } else {
+        set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))
+    };
+    base.map(|base| base.join("hopwise"))
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ fn results(device: &Device, graph: &Arc<Graph>, model: &GnnBuilder, order: Optio
         Some(order) => read(rows).select_rows(order.positions()).into_data(),
         None => read(rows).into_data(),
     };
-    let model = model.clone().hidden(12).dropout(0.0).build(device, FEATURES, OUTPUTS, 4).unwrap();
+    let model = model.hidden(12).dropout(0.0).build(device, FEATURES, OUTPUTS, 4).unwrap();
     let state = StepState::new(device, 1).unwrap();
     let tape = Tape::training(device, &state);
     let x = leaf(&tape, &features);

@@ -59,9 +59,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let multi_label = shape.metadata.get("multi_label").is_some_and(|v| v == "true");
     let seed = shape.metadata.get("seed").and_then(|s| s.parse().ok()).unwrap_or(0);
-    let prepared = prepare.prepare(dataset, shape.builder.takes_edge_weights())?;
+    let mut prepared = prepare.prepare(dataset, shape.builder.takes_edge_weights())?;
     args.check_width(shape.in_width, prepared.width())?;
     let device = args.device.open()?;
+    // One pass is over before communities are found.
+    prepared.reorder(prepare.reorder, None, None)?;
     let model = shape.builder.build(&device, shape.in_width, shape.out_width, 0)?;
     checkpoint::load(&model, &args.weights)?;
 

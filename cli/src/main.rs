@@ -10,10 +10,13 @@ mod failure;
 mod infer;
 mod info;
 mod output;
+mod plan;
 mod plot;
+mod rates;
 mod setup;
 mod source;
 mod train;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -51,6 +54,10 @@ enum Command {
     Infer(infer::Args),
     /// Time operations and training steps on benchmark graphs
     Bench(Box<bench::Args>),
+    /// Say how an operation would be laid out on a graph, what it would take and why
+    Plan(Box<plan::Args>),
+    /// Measure a device, so that plans can say what operations take
+    Tune(tune::Args),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +68,8 @@ fn main() -> ExitCode {
         Command::Train(args) => train::run(&args),
         Command::Infer(args) => infer::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Tune(args) => tune::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

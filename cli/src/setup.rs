@@ -7,8 +7,9 @@ use hopwise::{
     Matrix, SparseMatrix,
     backend::{Device, DeviceGraph, Tensor},
     data::{Dataset, Features, GraphSet, Labels, Split},
-    graph::{Graph, NodeOrder, ReorderedGraph, TileStats},
+    graph::{Graph, NodeOrder, ReorderedGraph, TileStats, Tiles},
     nn::{BatchInput, FeatureInput, checkpoint::Metadata},
+    plan::{DeviceRates, Locality, Workload},
 };
 
 use crate::{failure::Failure, source::random_split};
@@ -55,17 +56,37 @@ pub(crate) enum Reorder {
     Rcm,
     /// Communities side by side, for graphs that have them
     Communities,
+    /// Communities, if the planner's model says that training is over sooner so; needs `hopwise tune --device`
+    Auto,
 }
+
+/// Edges that finding communities takes a second, about, on two cores.
+const ORDERED_EDGES_A_SECOND: f64 = 4e6;
+
+/// The share of the time that an order must leave of it to be taken.
+const WORTHWHILE: f64 = 0.95;
 
 /// Windows of rows from which the locality of an order is estimated.
 pub(crate) const SAMPLED_WINDOWS: usize = 4_096;
 
+/// What a model does with a graph, for the planner to weigh.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passes {
+    pub(crate) work: Workload,
+    pub(crate) count: u64,
+}
+
 impl Reorder {
-    /// The order and what it makes of the graph, with its cost and gain on standard error.
-    fn apply(self, graph: &Graph) -> Result<Option<(NodeOrder, ReorderedGraph)>, Failure> {
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// The order and what it makes of the graph, with its cost and gain on standard error; nothing where the graph's own
+    /// order stays.
+    pub(crate) fn apply(self, graph: &Graph) -> Result<Option<(NodeOrder, ReorderedGraph)>, Failure> {
         let start = Instant::now();
         let order = match self {
-            Self::None => return Ok(None),
+            Self::None | Self::Auto => return Ok(None),
             Self::Degree => NodeOrder::by_degree(graph)?,
             Self::Rcm => NodeOrder::reverse_cuthill_mckee(graph)?,
             Self::Communities => NodeOrder::communities(graph)?,
@@ -74,14 +95,50 @@ impl Reorder {
         let seconds = start.elapsed().as_secs_f64();
         let shared = |graph: &Graph| TileStats::sampled(graph, SAMPLED_WINDOWS).edges_a_column();
         eprintln!(
-            "reordered in {:.3} s, {:.1} million edges a second: a gathered row serves {:.2} edges of 16 neighbouring rows, {:.2} before",
-            seconds,
+            "reordered by {} in {seconds:.3} s, {:.1} million edges a second: {:.2} edges for each column of 16 neighbouring rows, {:.2} before",
+            self.name(),
             f64::from(graph.num_edges()) / seconds.max(1e-9) / 1e6,
             shared(&reordered.graph),
             shared(graph),
         );
         Ok(Some((order, reordered)))
     }
+}
+
+/// The order that `--reorder auto` takes: by communities, where a device of such rates is done sooner with the passes so,
+/// the time for finding them included.
+fn auto(
+    graph: &Graph,
+    passes: Passes,
+    rates: Option<&DeviceRates>,
+) -> Result<Option<(NodeOrder, ReorderedGraph)>, Failure> {
+    let Some(rates) = rates else {
+        eprintln!(
+            "note: --reorder auto needs to know the device: `hopwise tune --device` measures it; nodes stay in order"
+        );
+        return Ok(None);
+    };
+    let locality = Locality::of(graph);
+    let seconds = |locality: &Locality| {
+        rates.predict(&passes.work, locality).map_or(0.0, |prediction| prediction.seconds * passes.count as f64)
+    };
+    let now = seconds(&locality);
+    let at_best = now - seconds(&locality.with_edges_a_column(f64::from(Tiles::ROWS)));
+    let cost = f64::from(graph.num_edges()) / ORDERED_EDGES_A_SECOND;
+    if at_best < cost {
+        eprintln!(
+            "note: nodes stay in order: {now:.3} s of gathering are expected, and another order, found in some {cost:.3} s, saves {at_best:.3} at best"
+        );
+        return Ok(None);
+    }
+    let Some((order, reordered)) = Reorder::Communities.apply(graph)? else { return Ok(None) };
+    let then = seconds(&Locality::of(&reordered.graph));
+    if then > WORTHWHILE * now {
+        eprintln!("note: nodes stay in order: {then:.3} s of gathering are expected by communities, {now:.3} without");
+        return Ok(None);
+    }
+    eprintln!("note: {then:.3} s of gathering are expected by communities, {now:.3} without");
+    Ok(Some((order, reordered)))
 }
 
 /// A graph with its features in host memory, ready for any device.
@@ -150,21 +207,14 @@ impl PrepareArgs {
             )));
         }
         let split = choose_split(&dataset, self.split)?;
-        let Parts { mut graph, mut features, mut weights } = self.parts(&mut dataset, takes_weights)?;
-        let mut order = None;
-        if let Some((found, reordered)) = self.reorder.apply(&graph)? {
-            weights = weights.map(|weights| reordered.edges.iter().map(|&k| weights[k as usize]).collect());
-            features = features.select_rows(found.nodes());
-            graph = reordered.graph;
-            order = Some(found);
-        }
+        let Parts { graph, features, weights } = self.parts(&mut dataset, takes_weights)?;
         let features = match features {
             Features::Dense(x) if x.density() < SPARSE_DENSITY => Features::Sparse(SparseMatrix::from_dense(&x)),
             features => features,
         };
         let graph = Arc::new(graph);
         let Dataset { node_ids, labels, .. } = dataset;
-        Ok(Prepared { graph, features, weights, order, node_ids, labels, split })
+        Ok(Prepared { graph, features, weights, order: None, node_ids, labels, split })
     }
 
     /// [`PrepareArgs::prepare`] for a set of graphs.
@@ -295,6 +345,27 @@ impl Prepared {
         if self.split.is_none() {
             eprintln!("note: no split; each seed draws one: 60 % of the nodes train, 20 % validate, 20 % test");
         }
+    }
+
+    /// Puts what goes to a device of such rates in the order asked for; `passes` is what will be done with it.
+    pub(crate) fn reorder(
+        &mut self,
+        method: Reorder,
+        passes: Option<Passes>,
+        rates: Option<&DeviceRates>,
+    ) -> Result<(), Failure> {
+        let found = match (method, passes) {
+            (Reorder::Auto, Some(passes)) => auto(&self.graph, passes, rates)?,
+            _ => method.apply(&self.graph)?,
+        };
+        if let Some((order, reordered)) = found {
+            let brought = |weights: &Vec<f32>| reordered.edges.iter().map(|&k| weights[k as usize]).collect();
+            self.weights = self.weights.as_ref().map(brought);
+            self.features = self.features.select_rows(order.nodes());
+            self.graph = Arc::new(reordered.graph);
+            self.order = Some(order);
+        }
+        Ok(())
     }
 
     /// Nodes by their numbers on the device.

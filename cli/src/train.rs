@@ -15,6 +15,7 @@ use hopwise::{
         Trainer, TransformerOptions, accuracy, auroc, checkpoint,
     },
     ops::{ClassTargets, MultiTargets},
+    plan::{Operation, Workload},
 };
 
 use self::{
@@ -25,8 +26,8 @@ use self::{
 use crate::{
     backend::DeviceArgs,
     failure::Failure,
-    output, plot,
-    setup::{PrepareArgs, Prepared},
+    output, plot, rates,
+    setup::{Passes, PrepareArgs, Prepared},
     source::SourceArgs,
 };
 
@@ -241,8 +242,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return graphs::run(args, dataset);
     }
     args.graphs.refuse(&args.source.name())?;
-    let prepared = args.prepare.prepare(dataset, args.model.takes_weights())?;
-    let Some(labels) = &prepared.labels else {
+    let mut prepared = args.prepare.prepare(dataset, args.model.takes_weights())?;
+    let Some(labels) = prepared.labels.clone() else {
         return Err(Failure::Data(format!(
             "{} has no labels: there is nothing to train on (`hopwise info` shows what a file holds)",
             args.source.name()
@@ -250,13 +251,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     prepared.explain_split();
     let device = args.device.open()?;
+    prepared.reorder(args.prepare.reorder, Some(args.passes()), rates::load(device.info()).as_ref())?;
     let mut runs = Vec::new();
     // What is wrong with a file must not cost the results: they are printed first.
     let mut written = Ok(());
     for seed in args.all_seeds() {
-        let (run, model) = args.train_once(&prepared, labels, &device, seed)?;
+        let (run, model) = args.train_once(&prepared, &labels, &device, seed)?;
         if let (true, Some(path)) = (runs.is_empty(), &args.out) {
-            written = model.save(&args.metadata(labels), path).map_err(Failure::from);
+            written = model.save(&args.metadata(&labels), path).map_err(Failure::from);
         }
         if args.seeds > 1 {
             eprintln!(
@@ -279,6 +281,20 @@ impl Args {
     fn all_seeds(&self) -> impl Iterator<Item = u64> {
         let first = self.seed;
         (0..u64::from(self.seeds)).map(move |i| first.wrapping_add(i))
+    }
+
+    /// What training does with the graph, about: a pass a layer and epoch.
+    fn passes(&self) -> Passes {
+        let operation = match self.model {
+            Model::Gcn | Model::Sage | Model::Gin | Model::Cheb | Model::SageRi => Operation::Sum,
+            Model::Gat => Operation::Gat,
+            Model::Gatv2 => Operation::Gatv2,
+            Model::Transformer => Operation::Transformer,
+            Model::Pna => Operation::Pna,
+        };
+        let feature_bytes = if self.dtype == DType::F32 { 4 } else { 2 };
+        let work = Workload { operation, backward: true, heads: 1, width: self.hidden(), feature_bytes };
+        Passes { work, count: u64::from(self.epochs) * u64::from(self.seeds) * self.layers as u64 }
     }
 
     /// The layers of the model, for training on `graph`.

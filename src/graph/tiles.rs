@@ -75,12 +75,13 @@ impl Tiles {
     }
 
     fn build(graph: &Graph, with_positions: bool) -> (Self, Vec<u32>) {
-        let parts = parallel::map_ranges(num_windows(graph), WINDOWS_A_PIECE, |windows| {
+        let rows = Rows { offsets: graph.offsets(), columns: graph.columns() };
+        let parts = parallel::map_ranges(rows.num_windows(), WINDOWS_A_PIECE, |windows| {
             let (mut part, mut positions) = (Self::default(), Vec::new());
             let mut scratch = Scratch::default();
             for window in windows {
                 let first_tile = part.bitmaps.len();
-                scratch.walk(graph, window, |entry| {
+                scratch.walk(rows, window, |entry| {
                     if entry.repeated {
                         part.repeated.push(entry.position);
                         return;
@@ -151,13 +152,19 @@ impl TileStats {
     /// What [`Tiles::stats`] of the graph would say, from at most `windows` windows spread over it: exact where there are
     /// no more.
     pub fn sampled(graph: &Graph, windows: usize) -> Self {
-        let all = num_windows(graph);
+        Self::sampled_rows(graph.offsets(), graph.columns(), windows)
+    }
+
+    /// The same of compressed rows, such as those of a transpose.
+    pub(crate) fn sampled_rows(offsets: &[u32], columns: &[u32], windows: usize) -> Self {
+        let rows = Rows { offsets, columns };
+        let all = rows.num_windows();
         let taken = all.min(windows);
         let parts = parallel::map_ranges(taken, WINDOWS_A_PIECE, |range| {
             let (mut scratch, mut stats) = (Scratch::default(), Self::default());
             for sample in range {
                 let mut columns = 0;
-                scratch.walk(graph, (sample as u64 * all as u64 / taken as u64) as usize, |entry| {
+                scratch.walk(rows, (sample as u64 * all as u64 / taken as u64) as usize, |entry| {
                     columns = entry.index + 1;
                     stats.edges += u64::from(!entry.repeated);
                     stats.repeated += u64::from(entry.repeated);
@@ -191,8 +198,17 @@ impl TileStats {
     }
 }
 
-fn num_windows(graph: &Graph) -> usize {
-    graph.num_dst().div_ceil(Tiles::ROWS) as usize
+/// Compressed rows.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    offsets: &'a [u32],
+    columns: &'a [u32],
+}
+
+impl Rows<'_> {
+    fn num_windows(self) -> usize {
+        (self.offsets.len() - 1).div_ceil(Tiles::ROWS as usize)
+    }
 }
 
 /// What walks over windows use again.
@@ -204,12 +220,12 @@ struct Scratch {
 
 impl Scratch {
     /// Visits the edges of a window by column, those of a column by row, parallel ones by position.
-    fn walk(&mut self, graph: &Graph, window: usize, mut visit: impl FnMut(Entry)) {
+    fn walk(&mut self, rows: Rows<'_>, window: usize, mut visit: impl FnMut(Entry)) {
         let first_row = window * Tiles::ROWS as usize;
-        let last_row = (first_row + Tiles::ROWS as usize).min(graph.num_dst() as usize);
-        let ends = &graph.offsets()[first_row..=last_row];
+        let last_row = (first_row + Tiles::ROWS as usize).min(rows.offsets.len() - 1);
+        let ends = &rows.offsets[first_row..=last_row];
         let edges = ends[0]..ends[ends.len() - 1];
-        let columns = &graph.columns()[edges.start as usize..edges.end as usize];
+        let columns = &rows.columns[edges.start as usize..edges.end as usize];
         self.keys.clear();
         self.keys.extend(edges.zip(columns).map(|(position, &column)| u64::from(column) << 32 | u64::from(position)));
         parallel::sort(&mut self.keys);

@@ -3,6 +3,7 @@
 mod attention;
 mod capabilities;
 mod gemm;
+mod model;
 mod order;
 mod reduce;
 mod spmm;
@@ -11,6 +12,7 @@ mod transformer;
 pub use attention::AttentionPlan;
 pub use capabilities::Capabilities;
 pub use gemm::GemmPlan;
+pub use model::{DeviceRates, Gathers, Limit, Locality, Operation, Prediction, Workload};
 pub use order::row_order;
 pub use reduce::ReducePlan;
 pub use spmm::{Mapping, SpmmPlan};

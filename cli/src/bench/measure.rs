@@ -16,18 +16,18 @@ const SUBMITTED: u32 = 8;
 
 /// How long a measurement may take.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     seconds: f64,
 }
 
 impl Budget {
-    pub(super) fn new(seconds: f64) -> Self {
+    pub(crate) fn new(seconds: f64) -> Self {
         Self { seconds }
     }
 
     /// The median time of one run in milliseconds. Runs are enqueued back to back and waited for together; the time of a few runs is
     /// taken from that of many, so that waiting is no part of it, nor the host where the device is slower.
-    pub(super) fn median_ms(
+    pub(crate) fn median_ms(
         self,
         device: &Device,
         mut run: impl FnMut() -> Result<(), Failure>,
@@ -77,7 +77,7 @@ fn wait(device: &Device) -> Result<(), Failure> {
 }
 
 /// Bytes a second, read and written, of a copy that no cache holds.
-pub(super) fn copy_rate(device: &Device, budget: Budget) -> Result<f64, Failure> {
+pub(crate) fn copy_rate(device: &Device, budget: Budget) -> Result<f64, Failure> {
     // A quarter of a GiB each way on a GPU; a processor has smaller caches and less time.
     let rows = if device.info().backend == "cpu" { 1 << 17 } else { 1 << 20 };
     let from = Tensor::full(device, rows, 64, 1.0, "copied from")?;
@@ -90,7 +90,7 @@ pub(super) fn copy_rate(device: &Device, budget: Budget) -> Result<f64, Failure>
 const NUMBERS_A_STREAM: usize = 1 << 18;
 
 /// Standard normal numbers, the same for a seed on every machine.
-pub(super) fn normal(rows: usize, cols: usize, seed: u64) -> Matrix {
+pub(crate) fn normal(rows: usize, cols: usize, seed: u64) -> Matrix {
     let mut values = vec![0.0; rows * cols];
     values.par_chunks_mut(NUMBERS_A_STREAM).enumerate().for_each(|(stream, part)| {
         let mut random = hopwise::graph::generate::SplitMix::stream(seed, 3 + stream as u64);

@@ -1,10 +1,12 @@
 //! Times operations and training steps on built-in graphs, on every device asked for, in one run.
 
-mod measure;
+pub(crate) mod changes;
+pub(crate) mod measure;
 mod report;
-mod work;
+mod roofline;
+pub(crate) mod work;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::ValueEnum;
 use hopwise::{
@@ -16,7 +18,7 @@ use hopwise::{
     graph::{Graph, generate},
 };
 
-use crate::{failure::Failure, output};
+use crate::{failure::Failure, output, setup::Reorder};
 use measure::{Budget, copy_rate};
 use report::{Report, Row};
 use work::{Op, Pass, Shape, Work};
@@ -29,6 +31,7 @@ the copy rate.
 Examples:
   hopwise bench --graph blocks --features 64,128,256
   hopwise bench --op gatv2,transformer --graph arxiv-like --heads 1,8 --backend cuda,wgpu --json > here.json
+  hopwise bench --op sum --graph blocks-shuffled --reorder none,communities
   hopwise bench --op epoch-gcn --graph arxiv-like --against here.json")]
 pub(crate) struct Args {
     /// What to time
@@ -38,6 +41,10 @@ pub(crate) struct Args {
     /// Built-in graphs (see `hopwise info --help`)
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = ["arxiv-directed".to_owned()])]
     graph: Vec<String>,
+
+    /// How nodes are numbered: the graphs' own order, and others to compare
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Reorder::None])]
+    reorder: Vec<Reorder>,
 
     /// Features of a node, all heads together
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [64, 128])]
@@ -71,6 +78,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 
+    /// Draw the rows into an SVG file, below the roof that memory and arithmetic are to them
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
     /// Compare with the rows of an earlier --json
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
@@ -99,55 +110,87 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
         return Err(Failure::Usage(format!("--seconds {} is not in 0..=3600, 0 excluded", args.seconds)));
     }
-    let shapes = shapes(args)?;
+    let shapes = shapes(&args.op, &args.heads, &args.features)?;
     let earlier = args.against.as_deref().map(report::read).transpose()?;
-    if let Some(path) = &args.csv {
+    for path in [&args.csv, &args.plot].into_iter().flatten() {
         output::check_target(path)?;
     }
-    let graphs = args
-        .graph
-        .iter()
-        .map(|name| Ok((name.as_str(), std::sync::Arc::new(built_in(name)?))))
-        .collect::<Result<Vec<_>, Failure>>()?;
-
-    let mut report = Report::default();
-    for backend in &args.backend {
-        let device = backend.open()?;
-        let budget = Budget::new(args.seconds);
-        let copy = copy_rate(&device, budget)?;
-        eprintln!(
-            "device: {} ({}; {}), copies {:.0} GB/s",
-            device.info().backend,
-            device.info().name,
-            device.info().driver,
-            copy / 1e9
-        );
-        for (name, host) in &graphs {
-            let graph = DeviceGraph::new(&device, host.clone());
-            for &op in &args.op {
-                for (&shape, &dtype) in shapes_of(op, &shapes).flat_map(|s| args.dtype.iter().map(move |d| (s, d))) {
-                    let work = Work::new(op, &graph, shape, dtype)?;
-                    for &pass in args.pass.iter().filter(|&&pass| op.has(pass)) {
-                        let row = Row::measure(&work, pass, name, copy, budget)?;
-                        if !args.json {
-                            output::print(&report.line(&row, earlier.as_deref()))?;
-                        }
-                        report.push(row);
-                    }
-                }
-            }
-        }
+    if args.reorder.contains(&Reorder::Auto) {
+        return Err(Failure::Usage("--reorder auto is for training: name the orders to be measured".into()));
     }
+    let mut report = Report::default();
+    // What was measured before something failed is worth as much as it was.
+    let measured = args.measure(&shapes, earlier.as_deref(), &mut report);
     if args.json {
         output::print(&report.json()?)?;
     }
     if let Some(path) = &args.csv {
         output::write_file(path, report.csv().as_bytes())?;
     }
+    if let Some(path) = &args.plot {
+        output::write_file(path, report.roofline().as_bytes())?;
+    }
     if let Some(earlier) = &earlier {
         eprintln!("{}", report.summary(earlier));
     }
-    Ok(())
+    measured
+}
+
+impl Args {
+    fn measure(&self, shapes: &[Shape], earlier: Option<&[Row]>, report: &mut Report) -> Result<(), Failure> {
+        let graphs = self.graphs()?;
+        for backend in &self.backend {
+            let device = backend.open()?;
+            let budget = Budget::new(self.seconds);
+            let copy = copy_rate(&device, budget)?;
+            eprintln!(
+                "device: {} ({}; {}), copies {:.0} GB/s",
+                device.info().backend,
+                device.info().name,
+                device.info().driver,
+                copy / 1e9
+            );
+            if self.plot.is_some() {
+                report.add_roof(&device, copy, budget)?;
+            }
+            for Ordered { name, order, graph } in &graphs {
+                let graph = DeviceGraph::new(&device, graph.clone());
+                for &op in &self.op {
+                    for (&shape, &dtype) in shapes_of(op, shapes).flat_map(|s| self.dtype.iter().map(move |d| (s, d))) {
+                        let work = Work::new(op, &graph, shape, dtype)?;
+                        for &pass in self.pass.iter().filter(|&&pass| op.has(pass)) {
+                            let row = Row::measure(&work, pass, (name, *order), copy, budget)?;
+                            if !self.json {
+                                output::print(&report.line(&row, earlier))?;
+                            }
+                            report.push(row);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every graph in every order.
+    fn graphs(&self) -> Result<Vec<Ordered<'_>>, Failure> {
+        let mut graphs = Vec::new();
+        for name in &self.graph {
+            let own = Arc::new(built_in(name)?);
+            for &order in &self.reorder {
+                let reordered = order.apply(&own)?.map(|(_, reordered)| Arc::new(reordered.graph));
+                graphs.push(Ordered { name, order, graph: reordered.unwrap_or(own.clone()) });
+            }
+        }
+        Ok(graphs)
+    }
+}
+
+/// A graph with its nodes in some order.
+struct Ordered<'a> {
+    name: &'a str,
+    order: Reorder,
+    graph: Arc<Graph>,
 }
 
 /// The shapes that an operation is measured with: what has no heads takes one, a training step has its own widths.
@@ -156,10 +199,11 @@ fn shapes_of(op: Op, shapes: &[Shape]) -> impl Iterator<Item = &Shape> {
     shapes.iter().filter(wanted).take(if op.is_epoch() { 1 } else { usize::MAX })
 }
 
-fn shapes(args: &Args) -> Result<Vec<Shape>, Failure> {
+/// Every number of heads with every number of features, and one head where operations have none.
+pub(crate) fn shapes(ops: &[Op], all_heads: &[usize], all_features: &[usize]) -> Result<Vec<Shape>, Failure> {
     let mut shapes = Vec::new();
-    for &heads in &args.heads {
-        for &features in &args.features {
+    for &heads in all_heads {
+        for &features in all_features {
             if heads == 0 || features == 0 || !features.is_multiple_of(heads) {
                 let message = format!("--heads {heads} does not divide --features {features}: give another pair");
                 return Err(Failure::Usage(message));
@@ -167,9 +211,8 @@ fn shapes(args: &Args) -> Result<Vec<Shape>, Failure> {
             shapes.push(Shape { heads, width: features / heads });
         }
     }
-    // What has no heads is measured with one.
-    if !args.heads.contains(&1) && args.op.iter().any(|op| !op.has_heads()) {
-        shapes.extend(args.features.iter().map(|&width| Shape { heads: 1, width }));
+    if !all_heads.contains(&1) && ops.iter().any(|op| !op.has_heads()) {
+        shapes.extend(all_features.iter().map(|&width| Shape { heads: 1, width }));
     }
     Ok(shapes)
 }

@@ -2,11 +2,14 @@ use std::{fmt::Write, path::Path};
 
 use serde::{Deserialize, Serialize};
 
+use hopwise::backend::Device;
+
 use super::{
     measure::Budget,
+    roofline::{self, Point, Roof},
     work::{Pass, Work},
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, setup::Reorder};
 
 /// One measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -16,6 +19,9 @@ pub(super) struct Row {
     backend: String,
     device: String,
     graph: String,
+    /// In which order the nodes are; earlier runs had their own.
+    #[serde(default = "own_order")]
+    order: String,
     heads: usize,
     /// Features of a head.
     width: usize,
@@ -24,6 +30,9 @@ pub(super) struct Row {
     ms: f64,
     /// See [`Work::bytes`].
     bytes: f64,
+    /// Additions, multiplications and comparisons, see [`Work::operations`].
+    #[serde(default)]
+    operations: f64,
     gb_per_s: f64,
     /// Of the copy measured in the same run.
     copy_share: f64,
@@ -31,7 +40,13 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn measure(work: &Work, pass: Pass, graph: &str, copy: f64, budget: Budget) -> Result<Self, Failure> {
+    pub(super) fn measure(
+        work: &Work,
+        pass: Pass,
+        (graph, order): (&str, Reorder),
+        copy: f64,
+        budget: Budget,
+    ) -> Result<Self, Failure> {
         let device = work.device();
         device.reset_peak();
         let ms = budget.median_ms(device, || work.run(pass))?;
@@ -43,11 +58,13 @@ impl Row {
             backend: device.info().backend.into(),
             device: device.info().name.clone(),
             graph: graph.into(),
+            order: order.name(),
             heads: work.shape.heads,
             width: work.shape.width,
             dtype: work.dtype.to_string(),
             ms,
             bytes,
+            operations: work.operations(pass),
             gb_per_s: rate / 1e9,
             copy_share: rate / copy,
             peak_bytes: device.memory().peak,
@@ -56,9 +73,14 @@ impl Row {
 
     /// Whether both measure the same, wherever.
     fn same_work(&self, other: &Self) -> bool {
-        let key = |r: &Self| (r.op.clone(), r.pass.clone(), r.graph.clone(), r.heads, r.width, r.dtype.clone());
+        let names = |r: &Self| [&r.op, &r.pass, &r.graph, &r.order, &r.dtype].map(String::clone);
+        let key = |r: &Self| (names(r), r.heads, r.width);
         key(self) == key(other)
     }
+}
+
+fn own_order() -> String {
+    Reorder::None.name()
 }
 
 /// The rows of an earlier run.
@@ -72,9 +94,29 @@ pub(super) fn read(path: &Path) -> Result<Vec<Row>, Failure> {
 #[derive(Debug, Default)]
 pub(super) struct Report {
     rows: Vec<Row>,
+    /// Of the devices that were opened for a plot.
+    roofs: Vec<Roof>,
 }
 
 impl Report {
+    /// Measures what bounds the rows of a device, for [`Report::roofline`].
+    pub(super) fn add_roof(&mut self, device: &Device, copy: f64, budget: Budget) -> Result<(), Failure> {
+        self.roofs.push(Roof::measure(device, copy, budget)?);
+        Ok(())
+    }
+
+    /// The rows as a drawing.
+    pub(super) fn roofline(&self) -> String {
+        let points = self.rows.iter().filter(|row| row.bytes > 0.0).map(|row| Point {
+            device: row.backend.clone(),
+            op: format!("{} {}", row.op, row.pass),
+            operations: row.operations,
+            bytes: row.bytes,
+            seconds: row.ms / 1e3,
+        });
+        roofline::draw(&self.roofs, &points.collect::<Vec<_>>())
+    }
+
     pub(super) fn push(&mut self, row: Row) {
         self.rows.push(row);
     }
@@ -106,7 +148,7 @@ impl Report {
             row.op,
             row.pass,
             row.backend,
-            row.graph,
+            if row.order == own_order() { row.graph.clone() } else { format!("{}, {}", row.graph, row.order) },
             row.heads,
             row.width,
             row.dtype,
@@ -126,17 +168,19 @@ impl Report {
     }
 
     pub(super) fn csv(&self) -> String {
-        let mut text =
-            String::from("op,pass,backend,device,graph,heads,width,dtype,ms,bytes,gb_per_s,copy_share,peak_bytes\n");
+        let mut text = String::from(
+            "op,pass,backend,device,graph,order,heads,width,dtype,ms,bytes,gb_per_s,copy_share,peak_bytes\n",
+        );
         for r in &self.rows {
             _ = writeln!(
                 text,
-                "{},{},{},\"{}\",{},{},{},{},{},{},{},{},{}",
+                "{},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{}",
                 r.op,
                 r.pass,
                 r.backend,
                 r.device.replace('"', "\"\""),
                 r.graph,
+                r.order,
                 r.heads,
                 r.width,
                 r.dtype,

@@ -1,16 +1,17 @@
 use clap::ValueEnum;
 use hopwise::{
-    backend::{DType, Device, DeviceGraph, Tensor, kernels::Statistic},
+    backend::{DType, Device, DeviceGraph, Direction, Tensor, kernels::Statistic},
     nn::{AdamOptions, FeatureInput, GatOptions, GnnBuilder, LayerKind, Targets, Trainer},
     ops::{self, AttentionInput, AttentionOptions, ClassTargets, SpmmInput, Tape, Var},
+    plan::{Operation, Workload},
 };
 
-use super::measure::normal;
+use super::{changes::Changes, measure::normal};
 use crate::failure::Failure;
 
 /// What is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Op {
+pub(crate) enum Op {
     /// Sums over neighbours
     Sum,
     /// Minima with their argument
@@ -35,7 +36,7 @@ pub(super) enum Op {
 
 /// Which part of training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Pass {
+pub(crate) enum Pass {
     /// Forward
     #[value(name = "fwd")]
     Forward,
@@ -46,9 +47,9 @@ pub(super) enum Pass {
 
 /// Heads, and features of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) heads: usize,
-    pub(super) width: usize,
+pub(crate) struct Shape {
+    pub(crate) heads: usize,
+    pub(crate) width: usize,
 }
 
 /// The widths of training steps.
@@ -58,42 +59,46 @@ const CLASSES: usize = 40;
 const HEADS: usize = 8;
 
 impl Op {
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         self.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
     }
 
-    pub(super) fn is_epoch(self) -> bool {
+    pub(crate) fn is_epoch(self) -> bool {
         matches!(self, Self::EpochGcn | Self::EpochSage | Self::EpochGatv2 | Self::EpochTransformer)
     }
 
-    pub(super) fn has_heads(self) -> bool {
+    pub(crate) fn has_heads(self) -> bool {
         matches!(self, Self::Gat | Self::Gatv2 | Self::Transformer)
     }
 
     /// A training step is never only forward.
-    pub(super) fn has(self, pass: Pass) -> bool {
+    pub(crate) fn has(self, pass: Pass) -> bool {
         !self.is_epoch() || pass == Pass::Both
     }
 
-    /// Rows of features gathered an edge, forward and backward, see the kernels.
-    fn rows_an_edge(self, pass: Pass) -> f64 {
-        let (forward, backward) = match self {
-            Self::Sum => (1.0, 1.0),
-            // A quarter of the argument of every neighbour, and the gradient where it matches.
-            Self::Min => (1.0, 0.25),
-            // Two coefficients, and a quarter of two arguments.
-            Self::Pna => (1.0, 2.5),
-            Self::Gat => (1.0, 2.0),
-            Self::Gatv2 => (1.0, 3.0),
-            Self::Transformer => (2.0, 4.0),
-            Self::EpochGcn | Self::EpochSage | Self::EpochGatv2 | Self::EpochTransformer => return 0.0,
-        };
-        if pass == Pass::Forward { forward } else { forward + backward }
+    /// It with its shape, as the planner's model takes it.
+    pub(crate) fn workload(self, pass: Pass, shape: Shape, dtype: DType) -> Option<Workload> {
+        let feature_bytes = 4 / dtype.per_word();
+        let (heads, width, backward) = (shape.heads, shape.width, pass == Pass::Both);
+        self.operation().map(|operation| Workload { operation, backward, heads, width, feature_bytes })
+    }
+
+    /// What the planner calls it; nothing for training steps.
+    pub(crate) fn operation(self) -> Option<Operation> {
+        Some(match self {
+            Self::Sum => Operation::Sum,
+            Self::Min => Operation::Min,
+            Self::Pna => Operation::Pna,
+            Self::Gat => Operation::Gat,
+            Self::Gatv2 => Operation::Gatv2,
+            Self::Transformer => Operation::Transformer,
+            Self::EpochGcn | Self::EpochSage | Self::EpochGatv2 | Self::EpochTransformer => return None,
+        })
     }
 }
 
 impl Pass {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Forward => "fwd",
             Self::Both => "fwd+bwd",
@@ -102,12 +107,14 @@ impl Pass {
 }
 
 /// An operation on a graph, ready to run.
-pub(super) struct Work {
-    pub(super) op: Op,
-    pub(super) shape: Shape,
-    pub(super) dtype: DType,
-    pub(super) graph: DeviceGraph,
+pub(crate) struct Work {
+    pub(crate) op: Op,
+    pub(crate) shape: Shape,
+    pub(crate) dtype: DType,
+    pub(crate) graph: DeviceGraph,
     inputs: Inputs,
+    /// Plans are the planner's but for these.
+    pub(crate) changes: Changes,
 }
 
 enum Inputs {
@@ -120,7 +127,7 @@ enum Inputs {
 }
 
 impl Work {
-    pub(super) fn new(op: Op, graph: &DeviceGraph, shape: Shape, dtype: DType) -> Result<Self, Failure> {
+    pub(crate) fn new(op: Op, graph: &DeviceGraph, shape: Shape, dtype: DType) -> Result<Self, Failure> {
         let device = graph.device();
         let inputs = if op.is_epoch() {
             Inputs::Training(std::cell::RefCell::new(Box::new(trainer(op, graph)?)))
@@ -144,15 +151,15 @@ impl Work {
                 .to_dtype(dtype, "benchmark gradient")?;
             Inputs::Operation { inputs, gradient }
         };
-        Ok(Self { op, shape, dtype, graph: graph.clone(), inputs })
+        Ok(Self { op, shape, dtype, graph: graph.clone(), inputs, changes: Changes::default() })
     }
 
-    pub(super) fn device(&self) -> &Device {
+    pub(crate) fn device(&self) -> &Device {
         self.graph.device()
     }
 
     /// Enqueues it once.
-    pub(super) fn run(&self, pass: Pass) -> Result<(), Failure> {
+    pub(crate) fn run(&self, pass: Pass) -> Result<(), Failure> {
         let (inputs, gradient) = match &self.inputs {
             Inputs::Training(trainer) => {
                 trainer.borrow_mut().step()?;
@@ -174,20 +181,32 @@ impl Work {
     }
 
     fn forward(&self, tape: &Tape, x: &[Var]) -> Result<Var, Failure> {
-        let (graph, heads) = (&self.graph, self.shape.heads);
+        let (graph, Shape { heads, width }, changes) = (&self.graph, self.shape, self.changes);
+        let reduce =
+            move |offsets: &[u32], features, outputs, caps: &_| changes.reduce(offsets, features, outputs, caps);
+        let attention = || {
+            [Direction::Forward, Direction::Transposed]
+                .map(|direction| changes.attention(graph.offsets(direction), width, graph.device().capabilities()))
+        };
         let options = AttentionOptions { heads, ..Default::default() };
         Ok(match self.op {
-            Op::Sum => ops::spmm(tape, graph, &x[0], SpmmInput::default())?,
-            Op::Min => ops::reduce(tape, graph, &x[0], &[Statistic::Min])?,
+            Op::Sum => {
+                let plan = move |offsets: &[u32], features, caps: &_| changes.spmm(offsets, features, caps);
+                ops::spmm_with_plan(tape, graph, &x[0], SpmmInput::default(), &plan)?
+            }
+            Op::Min => ops::reduce_with_plan(tape, graph, &x[0], &[Statistic::Min], &reduce)?,
             Op::Pna => {
                 let statistics = [Statistic::Mean, Statistic::Min, Statistic::Max, Statistic::Std];
-                ops::reduce(tape, graph, &x[0], &statistics)?
+                ops::reduce_with_plan(tape, graph, &x[0], &statistics, &reduce)?
             }
-            Op::Gat => ops::gat(tape, graph, &x[0], [&x[1], &x[2]], None, options)?,
-            Op::Gatv2 => ops::gatv2(tape, graph, [&x[0], &x[1]], &x[2], None, options)?,
+            Op::Gat => ops::gat_with_plans(tape, graph, &x[0], [&x[1], &x[2]], None, options, attention())?,
+            Op::Gatv2 => ops::gatv2_with_plans(tape, graph, [&x[0], &x[1]], &x[2], None, options, attention())?,
             Op::Transformer => {
                 let input = AttentionInput { heads, edges: None, dropout: 0.0 };
-                ops::transformer(tape, graph, &x[0], &x[1], &x[2], input)?
+                let plan = move |offsets: &[u32], channels, attributes, caps: &_| {
+                    changes.transformer(offsets, channels, attributes, caps)
+                };
+                ops::transformer_with_plan(tape, graph, &x[0], &x[1], &x[2], input, &plan)?
             }
             Op::EpochGcn | Op::EpochSage | Op::EpochGatv2 | Op::EpochTransformer => {
                 unreachable!("steps have a trainer")
@@ -195,16 +214,32 @@ impl Work {
         })
     }
 
+    /// Additions, multiplications and comparisons of features, exponentials and what is done once a head aside; 0 for
+    /// training steps.
+    pub(crate) fn operations(&self, pass: Pass) -> f64 {
+        let (forward, backward) = match self.op {
+            // An addition, or a comparison.
+            Op::Sum => (1.0, 1.0),
+            Op::Min => (1.0, 1.0),
+            // A sum, a square and its sum, two comparisons; two products and their sums, two comparisons.
+            Op::Pna => (5.0, 6.0),
+            // The weighted sum; a product with the gradient, once by destination and once by source, and the weighted sum.
+            Op::Gat => (2.0, 6.0),
+            // Besides, the score: a sum, a slope, a product and its sum; its gradient by destination and by source.
+            Op::Gatv2 => (6.0, 20.0),
+            // Two products of rows; four of them and three weighted sums.
+            Op::Transformer => (4.0, 14.0),
+            Op::EpochGcn | Op::EpochSage | Op::EpochGatv2 | Op::EpochTransformer => return 0.0,
+        };
+        let entries = self.graph.num_edges() as f64 * (self.shape.heads * self.shape.width) as f64;
+        entries * if pass == Pass::Forward { forward } else { forward + backward }
+    }
+
     /// Bytes that gathers move if none is saved by a cache, and every other matrix once; 0 for training steps.
-    pub(super) fn bytes(&self, pass: Pass) -> f64 {
-        if self.op.is_epoch() {
-            return 0.0;
-        }
-        let (edges, nodes) = (self.graph.num_edges() as f64, self.graph.num_dst() as f64);
-        let number = 4.0 / self.dtype.per_word() as f64;
-        let row = number * (self.shape.heads * self.shape.width) as f64;
-        let index = if pass == Pass::Forward { 4.0 } else { 12.0 };
-        edges * (index + self.op.rows_an_edge(pass) * row) + nodes * row * if pass == Pass::Forward { 2.0 } else { 5.0 }
+    pub(crate) fn bytes(&self, pass: Pass) -> f64 {
+        let Some(work) = self.op.workload(pass, self.shape, self.dtype) else { return 0.0 };
+        let (edges, nodes) = (self.graph.num_edges() as u64, self.graph.num_dst() as u64);
+        work.gathered_bytes(edges) + work.streamed_bytes(nodes, edges)
     }
 }
 

@@ -9,7 +9,10 @@ use std::{
 use cudarc::nvrtc::{result as nvrtc, sys};
 
 use super::source::Module;
-use crate::{backend::BackendError, files::write_atomically};
+use crate::{
+    backend::BackendError,
+    files::{cache_folder, write_atomically},
+};
 
 /// Bump when the format of the cache or the options change.
 const CACHE_VERSION: u32 = 1;
@@ -34,15 +37,8 @@ impl KernelCache {
             Self::Off => None,
             Self::Folder(folder) => Some(folder.clone()),
             Self::Standard => {
-                let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-                set("HOPWISE_CUDA_CACHE").or_else(|| {
-                    let base = if cfg!(windows) {
-                        set("LOCALAPPDATA")
-                    } else {
-                        set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))
-                    };
-                    base.map(|base| base.join("hopwise").join("cuda"))
-                })
+                let own = std::env::var_os("HOPWISE_CUDA_CACHE").filter(|v| !v.is_empty()).map(PathBuf::from);
+                own.or_else(|| cache_folder().map(|folder| folder.join("cuda")))
             }
         }
     }
