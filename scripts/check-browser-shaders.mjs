@@ -16,21 +16,27 @@ await withPage(executablePath, respond, async (page, browser) => {
     const withSubgroups = await open(["subgroups"]).catch((error) => error);
     if (withSubgroups instanceof Error) return [`the browser's adapter has no subgroups: ${withSubgroups.message}`];
     const failures = [];
-    for (const [name, code] of shaders) {
+    const check = async ([name, code]) => {
       const device = code.startsWith("enable subgroups;") ? withSubgroups : plain;
       const module = device.createShaderModule({ code });
       const { messages } = await module.getCompilationInfo();
       const errors = messages.filter((m) => m.type === "error").map((m) => `${m.lineNum}: ${m.message}`);
       if (errors.length > 0) {
         failures.push(`${name}: ${errors.join("; ")}`);
-        continue;
+        return;
       }
       try {
         await device.createComputePipelineAsync({ layout: "auto", compute: { module, entryPoint: "main" } });
       } catch (error) {
         failures.push(`${name}: ${error.message}`);
       }
-    }
+    };
+    // The browser compiles pipelines on threads of its own: as many at once as there are cores, and one to be ready.
+    const left = shaders.values();
+    const work = async () => {
+      for (const shader of left) await check(shader);
+    };
+    await Promise.all(Array.from({ length: navigator.hardwareConcurrency + 1 }, work));
     return failures;
   }, shaders);
   failures.forEach((failure) => console.error(failure));
