@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use clap::ValueEnum;
 use hopwise::{
     backend::{DType, Device, DeviceGraph, DeviceKind},
     graph::{Graph, generate::SplitMix},
@@ -41,15 +42,6 @@ pub(crate) struct Args {
 const WIDTH: usize = 64;
 /// Edges a node.
 const DEGREE: u32 = 16;
-const OPS: [(Op, Operation); 6] = [
-    (Op::Sum, Operation::Sum),
-    (Op::Min, Operation::Min),
-    (Op::Pna, Operation::Pna),
-    (Op::Gat, Operation::Gat),
-    (Op::Gatv2, Operation::Gatv2),
-    (Op::Transformer, Operation::Transformer),
-];
-
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
         return Err(Failure::Usage(format!("--seconds {} is not in 0..=3600, 0 excluded", args.seconds)));
@@ -80,12 +72,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ),
         "gathers where neighbouring rows share columns, forward and with gradients:".to_owned(),
     ];
-    lines.extend(OPS.iter().map(|(op, operation)| {
-        let [forward, both] = rates.near[operation];
+    lines.extend(operations().map(|(op, operation)| {
+        let [forward, both] = rates.near[&operation];
         format!("  {:11} {:8.1} {:8.1} GB/s", op.name(), gb(forward), gb(both))
     }));
     eprintln!("kept in {}", path.display());
     output::print(&lines.join("\n"))
+}
+
+/// What is measured, and what the planner calls it.
+fn operations() -> impl Iterator<Item = (Op, Operation)> {
+    Op::value_variants().iter().filter_map(|&op| Some((op, op.operation()?)))
 }
 
 fn measure(device: &Device, budget: Budget) -> Result<DeviceRates, Failure> {
@@ -131,7 +128,7 @@ fn measure(device: &Device, budget: Budget) -> Result<DeviceRates, Failure> {
     let graph = with_columns(nodes, |row, k| (row + nodes + k - DEGREE / 2) % nodes)?;
     let graph = DeviceGraph::new(device, Arc::new(graph));
     let mut near = BTreeMap::new();
-    for (op, operation) in OPS {
+    for (op, operation) in operations() {
         let [forward, both] = [Pass::Forward, Pass::Both].map(|pass| rate(op, operation, pass, &graph));
         near.insert(operation, [forward?, both?]);
     }

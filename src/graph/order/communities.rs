@@ -1,6 +1,9 @@
 use super::Adjacency;
 use crate::graph::{generate::splitmix64, parallel};
 
+/// Benchmark graphs have 7 to 18. A graph made to have one pair join at a time must not take as many rounds as nodes.
+const MAX_LEVELS: usize = 64;
+
 /// A level of the hierarchy: which members of the level below each community has.
 struct Level {
     offsets: Vec<usize>,
@@ -30,7 +33,9 @@ pub(super) fn order(adjacency: Adjacency) -> Vec<u32> {
     let total = degrees.iter().sum::<u64>() as f64;
     let mut communities = Communities { adjacency, degrees };
     let mut levels = Vec::new();
-    while let Some(level) = communities.join(total) {
+    while levels.len() < MAX_LEVELS
+        && let Some(level) = communities.join(total)
+    {
         communities = communities.above(&level);
         levels.push(level);
     }
