@@ -605,3 +605,32 @@ fn adam_wgpu() {
         }
     }
 }
+
+fn adapter_has_a_clock() -> bool {
+    use hopwise::backend::wgpu::{WgpuBackend, WgpuOptions, wgpu::Features};
+
+    let backend = pollster::block_on(WgpuBackend::new(&WgpuOptions::default())).unwrap();
+    backend.device().features().contains(Features::TIMESTAMP_QUERY | Features::TIMESTAMP_QUERY_INSIDE_ENCODERS)
+}
+
+/// Marks on the device's clock are in order, and no further apart than the host sees.
+#[test]
+fn marks_tell_how_long_the_device_took_wgpu() {
+    for device in [Device::cpu(), support::device("wgpu")] {
+        let start = std::time::Instant::now();
+        let before = device.mark().unwrap();
+        let x = Tensor::from_matrix(&device, &random(2_000, 64, 1), "x").unwrap();
+        let out = x.like("out").unwrap();
+        for _ in 0..50 {
+            device.combine(1.5, &x, None, &out).unwrap();
+        }
+        let (Some(before), Some(after)) = (before, device.mark().unwrap()) else {
+            assert!(device.info().backend == "wgpu" && !adapter_has_a_clock(), "{} has no clock", device.info().name);
+            continue;
+        };
+        let seconds = pollster::block_on(after.seconds_since(&before, &device)).unwrap();
+        let seen = start.elapsed().as_secs_f64();
+        assert!(seconds > 0.0 && seconds <= 1.05 * seen + 1e-3, "{}: {seconds} s of {seen}", device.info().name);
+        assert_eq!(pollster::block_on(before.seconds_since(&after, &device)).unwrap(), 0.0);
+    }
+}

@@ -97,6 +97,15 @@ pub trait Memory: fmt::Debug + Send + Sync + 'static {
 
     /// Lets [`MemoryStats::peak`] count from now on.
     fn reset_peak(&self);
+
+    /// Enqueues a look at the device's clock: a buffer whose first two words, the lower one first, are its ticks when
+    /// everything enqueued before is done, and the seconds of a tick. `None` where it has no clock that can be read so.
+    ///
+    /// # Errors
+    /// If there is no room, or what the device reports.
+    fn read_clock(&self) -> Result<Option<(Buffer, f64)>, BackendError> {
+        Ok(None)
+    }
 }
 
 /// Commands that were recorded, to be enqueued again as often as is wanted.

@@ -15,6 +15,7 @@ mod dtype;
 mod error;
 mod graph;
 pub mod kernels;
+mod mark;
 mod pool;
 mod tensor;
 #[cfg(feature = "wgpu")]
@@ -25,4 +26,5 @@ pub use dtype::DType;
 pub use error::BackendError;
 pub use graph::{DegreeFunction, DeviceGraph, Direction, LoopedGraph};
 pub use kernels::dropout_keeps;
+pub use mark::Mark;
 pub use tensor::{Indices, Tensor, row_stride};

@@ -26,7 +26,8 @@ impl Budget {
     }
 
     /// The median time of one run in milliseconds. Runs are enqueued back to back and waited for together; the time of a few runs is
-    /// taken from that of many, so that waiting is no part of it, nor the host where the device is slower.
+    /// taken from that of many, so that waiting is no part of it, nor the host where the device is slower. The clock is the device's
+    /// own where it has one.
     pub(crate) fn median_ms(
         self,
         device: &Device,
@@ -34,14 +35,19 @@ impl Budget {
     ) -> Result<f64, Failure> {
         let mut time = |runs: u32| -> Result<Duration, Failure> {
             let start = Instant::now();
+            let before = device.mark()?;
             for number in 1..=runs {
                 run()?;
                 if number % SUBMITTED == 0 {
                     device.flush()?;
                 }
             }
-            wait(device)?;
-            Ok(start.elapsed())
+            let after = device.mark()?;
+            let (Some(before), Some(after)) = (before, after) else {
+                wait(device)?;
+                return Ok(start.elapsed());
+            };
+            Ok(Duration::from_secs_f64(pollster::block_on(after.seconds_since(&before, device))?))
         };
         // Compiles, allocates and warms up; then as many runs a sample as fit. What takes longer than all of them may is timed by
         // itself: waiting is a small part of it.

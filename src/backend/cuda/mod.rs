@@ -8,6 +8,7 @@ mod attention;
 mod blas;
 mod blocks;
 mod cast;
+mod clock;
 mod compile;
 mod driver;
 mod elementwise;
@@ -289,6 +290,7 @@ fn modules() -> Vec<Module> {
     [
         blocks::modules(),
         cast::modules(),
+        clock::modules(),
         elementwise::modules(),
         extreme::modules(),
         gat::modules(),
@@ -481,5 +483,9 @@ impl Memory for CudaBackend {
 
     fn reset_peak(&self) {
         self.pool.reset_peak();
+    }
+
+    fn read_clock(&self) -> Result<Option<(Buffer, f64)>, BackendError> {
+        self.clock().map(Some)
     }
 }

@@ -232,8 +232,9 @@ impl ReduceKernels for CudaBackend {
         let partials = self.segment_states(args.grad_x, &kernel, 2)?;
         kernel.partials = self.maybe_tensor(partials.as_ref())?;
         let direct = Ingredients::are_direct(args.statistics);
+        let (edges, destinations) = (args.graph.num_edges(), args.graph.num_dst());
         let scattered = match args.kept {
-            Some(kept) if direct && ReducePlan::scatters(args.graph.num_edges(), args.graph.num_dst()) => {
+            Some(kept) if direct && ReducePlan::scatters(edges, destinations, args.grad_x.cols()) => {
                 // SAFETY: the caller's promise.
                 Some(unsafe { self.scatter_extreme(args, kept)? })
             }

@@ -12,6 +12,7 @@ const FILES: &[(&str, &str)] = &[
     ("pairs.cuh", include_str!("../../../cuda/pairs.cuh")),
     ("blocks.cu", include_str!("../../../cuda/blocks.cu")),
     ("cast.cu", include_str!("../../../cuda/cast.cu")),
+    ("clock.cu", include_str!("../../../cuda/clock.cu")),
     ("elementwise.cu", include_str!("../../../cuda/elementwise.cu")),
     ("extreme.cu", include_str!("../../../cuda/extreme.cu")),
     ("gat.cuh", include_str!("../../../cuda/gat.cuh")),

@@ -49,6 +49,7 @@ pub use wgpu;
 use super::{
     Backend, BackendError, Buffer, DType, DeviceInfo, DeviceKind, Memory, MemoryStats, ReadFuture,
     kernels::Family,
+    mark::WORDS,
     pool::{Pool, Pooled},
 };
 use crate::plan::Capabilities;
@@ -88,6 +89,10 @@ pub struct WgpuBackend {
     subgroup_lanes: u32,
 }
 
+/// What reading the clock between commands takes.
+const CLOCK_FEATURES: wgpu::Features =
+    wgpu::Features::TIMESTAMP_QUERY.union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
+
 /// A buffer and the number that caches know it by.
 #[derive(Debug)]
 struct GpuBuffer {
@@ -111,7 +116,8 @@ impl WgpuBackend {
     /// [`BackendError::Unavailable`] if no adapter fits or it refuses a device.
     pub async fn new(options: &WgpuOptions) -> Result<Self, BackendError> {
         let adapter = adapter::choose(options).await?;
-        let wanted = if options.subgroups { wgpu::Features::SUBGROUP } else { wgpu::Features::empty() };
+        let subgroups = if options.subgroups { wgpu::Features::SUBGROUP } else { wgpu::Features::empty() };
+        let wanted = subgroups | CLOCK_FEATURES;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("hopwise"),
             required_limits: adapter.limits(),
@@ -355,5 +361,21 @@ impl Memory for WgpuBackend {
 
     fn reset_peak(&self) {
         self.pool.reset_peak();
+    }
+
+    fn read_clock(&self) -> Result<Option<(Buffer, f64)>, BackendError> {
+        if !self.device.features().contains(CLOCK_FEATURES) {
+            return Ok(None);
+        }
+        let ticks = self.allocate(WORDS, "a mark")?;
+        let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
+        let resolved = self.create_buffer(wgpu::QUERY_SIZE.into(), usage, "a mark")?;
+        let queries = self.device.create_query_set(&wgpu::QuerySetDescriptor {
+            label: Some("a mark"),
+            ty: wgpu::QueryType::Timestamp,
+            count: 1,
+        });
+        self.recorder().read_clock(&self.device, &queries, &resolved.raw, &self.gpu(&ticks)?.raw);
+        Ok(Some((ticks, f64::from(self.queue.get_timestamp_period()) * 1e-9)))
     }
 }

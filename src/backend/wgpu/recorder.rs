@@ -177,6 +177,21 @@ impl Recorder {
         self.encoder(device).copy_buffer_to_buffer(from, 0, to, 0, bytes);
     }
 
+    /// The clock into the first two words of `to`.
+    pub(super) fn read_clock(
+        &mut self,
+        device: &wgpu::Device,
+        queries: &wgpu::QuerySet,
+        resolved: &wgpu::Buffer,
+        to: &wgpu::Buffer,
+    ) {
+        self.pass = None;
+        let encoder = self.encoder(device);
+        encoder.write_timestamp(queries, 0);
+        encoder.resolve_query_set(queries, 0..1, resolved, 0);
+        encoder.copy_buffer_to_buffer(resolved, 0, to, 0, u64::from(wgpu::QUERY_SIZE));
+    }
+
     pub(super) fn submit(&mut self, backend: &WgpuBackend) -> Result<(), BackendError> {
         self.pass = None;
         let Some(encoder) = self.encoder.take() else { return Ok(()) };
