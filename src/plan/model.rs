@@ -314,19 +314,21 @@ mod tests {
 
     #[test]
     fn what_bounds_a_pass_is_named() {
-        let predict = |name: &str, work: Workload| {
-            let graph = generate::benchmark(name).unwrap();
-            rates().predict(&work, &Locality::of(&graph)).unwrap()
-        };
+        let of = |name| Locality::of(&generate::benchmark(name).unwrap());
+        let (blocks, shuffled, tiny) = (of("blocks"), of("blocks-shuffled"), of("tiny"));
+        let predict = |graph: &Locality, work: Workload| rates().predict(&work, graph).unwrap();
         // 131,072 rows: 34 MB of 64 features fit the cache, 134 MB of 256 do not.
-        assert_eq!(predict("blocks", work(Operation::Sum, false, 64)).limit, Limit::Near);
-        assert_eq!(predict("blocks-shuffled", work(Operation::Sum, false, 64)).limit, Limit::Cache);
-        assert_eq!(predict("blocks-shuffled", work(Operation::Sum, false, 256)).limit, Limit::Memory);
-        assert_eq!(predict("tiny", work(Operation::Sum, true, 1)).limit, Limit::Latency);
-        let [near, far] = ["blocks", "blocks-shuffled"].map(|name| predict(name, work(Operation::Gatv2, true, 256)));
+        let near = predict(&blocks, work(Operation::Sum, false, 64));
+        assert_eq!(near.limit, Limit::Near);
+        assert!(near.to_string().contains("neighbouring rows share columns"), "{near}");
+        assert_eq!(predict(&shuffled, work(Operation::Sum, false, 64)).limit, Limit::Cache);
+        assert_eq!(predict(&shuffled, work(Operation::Sum, false, 256)).limit, Limit::Memory);
+        assert_eq!(predict(&tiny, work(Operation::Sum, true, 1)).limit, Limit::Latency);
+        let [near, far] = [&blocks, &shuffled].map(|graph| predict(graph, work(Operation::Gatv2, true, 256)));
         assert_eq!((near.gathered, near.streamed), (far.gathered, far.streamed));
         assert!(near.seconds < far.seconds && near.past_near < far.past_near / 3.0);
-        assert!(near.to_string().contains("neighbouring rows share columns"), "{near}");
+        let at_best = predict(&shuffled.with_edges_a_column(16.0), work(Operation::Gatv2, true, 256));
+        assert!(at_best.seconds < near.seconds);
     }
 
     #[test]
