@@ -628,9 +628,11 @@ fn marks_tell_how_long_the_device_took_wgpu() {
             assert!(device.info().backend == "wgpu" && !adapter_has_a_clock(), "{} has no clock", device.info().name);
             continue;
         };
-        let seconds = pollster::block_on(after.seconds_since(&before, &device)).unwrap();
+        let seconds = pollster::block_on(after.seconds_since(&before)).unwrap();
         let seen = start.elapsed().as_secs_f64();
         assert!(seconds > 0.0 && seconds <= 1.05 * seen + 1e-3, "{}: {seconds} s of {seen}", device.info().name);
-        assert_eq!(pollster::block_on(before.seconds_since(&after, &device)).unwrap(), 0.0);
+        assert_eq!(pollster::block_on(before.seconds_since(&after)).unwrap(), 0.0);
+        let elsewhere = Device::cpu().mark().unwrap().unwrap();
+        assert!(pollster::block_on(elsewhere.seconds_since(&before)).is_err());
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     backend::DeviceArgs,
     failure::Failure,
     output,
-    setup::{PrepareArgs, Prepared},
+    setup::{PrepareArgs, Prepared, Reorder},
     source::SourceArgs,
     train::multi_label_accuracy,
 };
@@ -59,10 +59,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let multi_label = shape.metadata.get("multi_label").is_some_and(|v| v == "true");
     let seed = shape.metadata.get("seed").and_then(|s| s.parse().ok()).unwrap_or(0);
+    if prepare.reorder == Reorder::Auto {
+        let message = "--reorder auto is for training: one pass is over before an order is found, leave it out";
+        return Err(Failure::Usage(message.into()));
+    }
     let mut prepared = prepare.prepare(dataset, shape.builder.takes_edge_weights())?;
     args.check_width(shape.in_width, prepared.width())?;
     let device = args.device.open()?;
-    // One pass is over before communities are found.
     prepared.reorder(prepare.reorder, None, None)?;
     let model = shape.builder.build(&device, shape.in_width, shape.out_width, 0)?;
     checkpoint::load(&model, &args.weights)?;

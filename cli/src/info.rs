@@ -4,7 +4,7 @@ use hopwise::{
 };
 use serde_json::json;
 
-use crate::{failure::Failure, output, setup::SAMPLED_WINDOWS, source::SourceArgs};
+use crate::{failure::Failure, output, source::SourceArgs};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let dataset = args.source.load()?;
     let graph = Graph::from_edges(&dataset.edges);
     let stats = graph.stats();
-    let locality = TileStats::sampled(&graph, SAMPLED_WINDOWS);
+    let locality = TileStats::sampled(&graph, TileStats::SAMPLE);
     let nodes =
         if graph.is_square() { u64::from(stats.num_dst) } else { u64::from(stats.num_src) + u64::from(stats.num_dst) };
     if args.json {

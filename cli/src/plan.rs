@@ -14,6 +14,7 @@ use crate::{
     bench::{
         changes::Changes,
         measure::Budget,
+        shapes, shapes_of,
         work::{Op, Pass, Shape, Work},
     },
     failure::Failure,
@@ -101,8 +102,9 @@ struct Planned {
 #[derive(Debug, Serialize)]
 struct Alternative {
     what: String,
-    /// Nothing where the device refuses the plan.
     ms: Option<f64>,
+    /// Why there is no time.
+    error: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -110,13 +112,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let message = format!("--op {} is a training step, which is many operations: plan those", op.name());
         return Err(Failure::Usage(message));
     }
-    if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
-        return Err(Failure::Usage(format!("--seconds {} is not in 0..=3600, 0 excluded", args.seconds)));
-    }
+    let budget = Budget::new(args.seconds)?;
     if args.reorder == Reorder::Auto {
         return Err(Failure::Usage("--reorder auto is for training: name an order".into()));
     }
-    let shapes = crate::bench::shapes(&args.op, &args.heads, &args.features)?;
+    let shapes = shapes(&args.op, &args.heads, &args.features)?;
     let dataset = args.source.load()?;
     let mut graph = dataset.graph()?;
     if !graph.is_square() {
@@ -140,22 +140,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if !args.json {
         output::print(&describe(&dataset.name, graph.host(), &locality))?;
     }
-    for &op in &args.op {
-        for &shape in shapes.iter().filter(|shape| op.has_heads() || shape.heads == 1) {
-            for &pass in &args.pass {
-                let planned = args.plan(op, shape, pass, &graph, &locality, rates.as_ref())?;
-                if !args.json {
-                    output::print(&planned.text())?;
+    // What was planned before something failed is printed all the same.
+    let mut plan_all = || -> Result<(), Failure> {
+        for &op in &args.op {
+            for shape in shapes_of(op, &shapes, &args.heads) {
+                for &pass in &args.pass {
+                    let mut planned = args.plan((op, shape, pass), &graph, &locality, rates.as_ref());
+                    if args.compare {
+                        args.compare((op, shape, pass), &graph, budget, &mut planned)?;
+                    }
+                    if !args.json {
+                        output::print(&planned.text())?;
+                    }
+                    all.push(planned);
                 }
-                all.push(planned);
             }
         }
-    }
+        Ok(())
+    };
+    let planned = plan_all();
     if args.json {
         let text = serde_json::to_string(&all).map_err(|e| Failure::Run(format!("the plans are no JSON: {e}")))?;
         output::print(&text)?;
     }
-    Ok(())
+    planned
 }
 
 fn describe(name: &str, graph: &Graph, locality: &Locality) -> String {
@@ -173,22 +181,19 @@ fn describe(name: &str, graph: &Graph, locality: &Locality) -> String {
 impl Args {
     fn plan(
         &self,
-        op: Op,
-        shape: Shape,
-        pass: Pass,
+        (op, shape, pass): (Op, Shape, Pass),
         graph: &DeviceGraph,
         locality: &Locality,
         rates: Option<&DeviceRates>,
-    ) -> Result<Planned, Failure> {
-        let device = graph.device();
+    ) -> Planned {
         let offsets = graph.offsets(Direction::Forward);
-        let (plan, segment) = in_words(op, offsets, shape, device);
-        let pieces = |row: &[u32]| (row[1] - row[0]).div_ceil(segment.max(1));
+        let (plan, segment) = in_words(op, offsets, shape, graph.device(), Changes::default());
+        let pieces = |row: &[u32]| segment.map_or(1, |segment| (row[1] - row[0]).div_ceil(segment.max(1)));
         let workload = op.workload(pass, shape, self.dtype);
         let predicted = rates.zip(workload).and_then(|(rates, work)| rates.predict(&work, locality));
         let (nodes, edges) = (graph.num_dst() as u64, graph.num_edges() as u64);
         let bytes = workload.map_or((0.0, 0.0), |w| (w.gathered_bytes(edges), w.streamed_bytes(nodes, edges)));
-        let mut planned = Planned {
+        Planned {
             op: op.name(),
             pass: pass.name(),
             heads: shape.heads,
@@ -197,57 +202,51 @@ impl Args {
             plan,
             cut_rows: offsets.windows(2).filter(|row| pieces(row) > 1).count(),
             most_segments: offsets.windows(2).map(pieces).max().unwrap_or(0),
-            sorted_rows: row_order(offsets).is_some(),
+            sorted_rows: segment.is_some() && row_order(offsets).is_some(),
             gathered_bytes: bytes.0,
             streamed_bytes: bytes.1,
             predicted_ms: predicted.map(|p| 1e3 * p.seconds),
             prediction: predicted.map(|p| p.to_string()),
             measured_ms: None,
             alternatives: Vec::new(),
-        };
-        if self.compare {
-            self.compare(op, shape, pass, graph, &mut planned)?;
         }
-        Ok(planned)
     }
 
     fn compare(
         &self,
-        op: Op,
-        shape: Shape,
-        pass: Pass,
+        (op, shape, pass): (Op, Shape, Pass),
         graph: &DeviceGraph,
+        budget: Budget,
         planned: &mut Planned,
     ) -> Result<(), Failure> {
         let mut work = Work::new(op, graph, shape, self.dtype)?;
-        let budget = Budget::new(self.seconds);
         let measured = |work: &Work| budget.median_ms(work.device(), || work.run(pass));
         planned.measured_ms = Some(measured(&work)?);
-        for changes in Changes::alternatives(op) {
-            work.changes = changes;
-            if in_words_of(op, graph, shape, changes) == in_words_of(op, graph, shape, Changes::default()) {
+        let both = |changes| {
+            [Direction::Forward, Direction::Transposed]
+                .map(|direction| in_words(op, graph.offsets(direction), shape, graph.device(), changes))
+        };
+        for changes in Changes::alternatives(op, graph.device().info().backend) {
+            if both(changes) == both(Changes::default()) {
                 continue;
             }
-            planned.alternatives.push(Alternative { what: changes.to_string(), ms: measured(&work).ok() });
+            work.changes = changes;
+            let (ms, error) = match measured(&work) {
+                Ok(ms) => (Some(ms), None),
+                Err(error) => (None, Some(error.to_string())),
+            };
+            planned.alternatives.push(Alternative { what: changes.to_string(), ms, error });
         }
         Ok(())
     }
 }
 
-/// The planner's choice by destination, and from how many edges on it cuts rows.
-fn in_words(op: Op, offsets: &[u32], shape: Shape, device: &Device) -> (String, u32) {
-    changed(op, offsets, shape, device, Changes::default())
-}
-
-fn in_words_of(op: Op, graph: &DeviceGraph, shape: Shape, changes: Changes) -> [String; 2] {
-    [Direction::Forward, Direction::Transposed]
-        .map(|direction| changed(op, graph.offsets(direction), shape, graph.device(), changes).0)
-}
-
-fn changed(op: Op, offsets: &[u32], shape: Shape, device: &Device, changes: Changes) -> (String, u32) {
+/// A plan as the device takes it, and from how many edges on it cuts rows. The processor goes row by row whatever plans
+/// say, and CUDA has lanes of its own but for sums.
+fn in_words(op: Op, offsets: &[u32], shape: Shape, device: &Device, changes: Changes) -> (String, Option<u32>) {
     let caps = device.capabilities();
     let features = shape.heads * shape.width;
-    match op {
+    let (plan, segment) = match op {
         Op::Sum => {
             let plan = changes.spmm(offsets, features, caps);
             (plan.to_string(), plan.segment)
@@ -264,6 +263,13 @@ fn changed(op: Op, offsets: &[u32], shape: Shape, device: &Device, changes: Chan
             let plan = changes.reduce(offsets, features, if op == Op::Pna { 4 } else { 1 }, caps);
             (plan.to_string(), plan.segment)
         }
+    };
+    match device.info().backend {
+        "cpu" => ("one row after the other, shared out among threads".into(), None),
+        "cuda" if op != Op::Sum => {
+            (format!("lanes that the width fills, rows cut past {segment} edges"), Some(segment))
+        }
+        _ => (plan, Some(segment)),
     }
 }
 
@@ -288,9 +294,9 @@ impl Planned {
         });
         if let Some(ms) = self.measured_ms {
             lines.push(format!("  measured: {ms:.4} ms"));
-            lines.extend(self.alternatives.iter().map(|other| match other.ms {
-                Some(found) => format!("    {:24} {found:.4} ms, {:.2} times as long", other.what, found / ms),
-                None => format!("    {:24} not on this device", other.what),
+            lines.extend(self.alternatives.iter().map(|other| match (other.ms, &other.error) {
+                (Some(found), _) => format!("    {:24} {found:.4} ms, {:.2} times as long", other.what, found / ms),
+                (None, error) => format!("    {:24} failed: {}", other.what, error.as_deref().unwrap_or_default()),
             }));
         }
         lines.join("\n")

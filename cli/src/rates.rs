@@ -1,6 +1,6 @@
 //! What the planner's model knows of devices: measured by `hopwise tune --device`, kept in the user's cache folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hopwise::{backend::DeviceInfo, files::cache_folder, plan::DeviceRates};
 use serde::{Deserialize, Serialize};
@@ -47,9 +47,18 @@ pub(crate) fn load(info: &DeviceInfo) -> Option<DeviceRates> {
     }
 }
 
-/// Keeps what was measured, and says where.
-pub(crate) fn save(info: &DeviceInfo, rates: DeviceRates) -> Result<PathBuf, Failure> {
+/// The file that rates of the device are to be kept in, and its folder made.
+pub(crate) fn file_of(info: &DeviceInfo) -> Result<PathBuf, Failure> {
     let path = path_of(info)?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::Run(format!("{}: cannot be made: {error}", folder.display())))?;
+    }
+    Ok(path)
+}
+
+/// Keeps what was measured.
+pub(crate) fn save(path: &Path, info: &DeviceInfo, rates: DeviceRates) -> Result<(), Failure> {
     let entry = Entry {
         backend: info.backend.into(),
         device: info.name.clone(),
@@ -57,11 +66,7 @@ pub(crate) fn save(info: &DeviceInfo, rates: DeviceRates) -> Result<PathBuf, Fai
         version: env!("CARGO_PKG_VERSION").into(),
         rates,
     };
-    let failed = |error: String| Failure::Run(format!("{}: cannot write: {error}", path.display()));
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
-    }
-    let text = serde_json::to_string_pretty(&entry).map_err(|error| failed(error.to_string()))?;
-    output::write_file(&path, text.as_bytes())?;
-    Ok(path)
+    let text = serde_json::to_string_pretty(&entry)
+        .map_err(|error| Failure::Run(format!("{}: cannot write: {error}", path.display())))?;
+    output::write_file(path, text.as_bytes())
 }

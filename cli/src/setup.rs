@@ -40,7 +40,8 @@ pub(crate) struct PrepareArgs {
     #[arg(long, value_name = "K")]
     pub(crate) split: Option<usize>,
 
-    /// Number nodes anew on the device, so that neighbours stand near each other; results keep the order of the file
+    /// Number nodes anew on the device, so that neighbours stand near each other; results keep the order of the file, dropout draws
+    /// other masks
     #[arg(long, value_enum, default_value_t = Reorder::None)]
     pub(crate) reorder: Reorder,
 }
@@ -60,14 +61,11 @@ pub(crate) enum Reorder {
     Auto,
 }
 
-/// Edges that finding communities takes a second, about, on two cores.
-const ORDERED_EDGES_A_SECOND: f64 = 4e6;
+/// Edges of which a thread finds the communities in a second, about.
+const ORDERED_EDGES_A_SECOND: f64 = 2e6;
 
 /// The share of the time that an order must leave of it to be taken.
 const WORTHWHILE: f64 = 0.95;
-
-/// Windows of rows from which the locality of an order is estimated.
-pub(crate) const SAMPLED_WINDOWS: usize = 4_096;
 
 /// What a model does with a graph, for the planner to weigh.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +91,7 @@ impl Reorder {
         };
         let reordered = graph.reordered(&order)?;
         let seconds = start.elapsed().as_secs_f64();
-        let shared = |graph: &Graph| TileStats::sampled(graph, SAMPLED_WINDOWS).edges_a_column();
+        let shared = |graph: &Graph| TileStats::sampled(graph, TileStats::SAMPLE).edges_a_column();
         eprintln!(
             "reordered by {} in {seconds:.3} s, {:.1} million edges a second: {:.2} edges for each column of 16 neighbouring rows, {:.2} before",
             self.name(),
@@ -124,7 +122,8 @@ fn auto(
     };
     let now = seconds(&locality);
     let at_best = now - seconds(&locality.with_edges_a_column(f64::from(Tiles::ROWS)));
-    let cost = f64::from(graph.num_edges()) / ORDERED_EDGES_A_SECOND;
+    let threads = rayon::current_num_threads() as f64;
+    let cost = f64::from(graph.num_edges()) / (ORDERED_EDGES_A_SECOND * threads);
     if at_best < cost {
         eprintln!(
             "note: nodes stay in order: {now:.3} s of gathering are expected, and another order, found in some {cost:.3} s, saves {at_best:.3} at best"

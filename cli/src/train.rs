@@ -27,7 +27,7 @@ use crate::{
     backend::DeviceArgs,
     failure::Failure,
     output, plot, rates,
-    setup::{Passes, PrepareArgs, Prepared},
+    setup::{Passes, PrepareArgs, Prepared, Reorder},
     source::SourceArgs,
 };
 
@@ -251,7 +251,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     prepared.explain_split();
     let device = args.device.open()?;
-    prepared.reorder(args.prepare.reorder, Some(args.passes()), rates::load(device.info()).as_ref())?;
+    let rates = if args.prepare.reorder == Reorder::Auto { rates::load(device.info()) } else { None };
+    prepared.reorder(args.prepare.reorder, Some(args.passes()), rates.as_ref())?;
     let mut runs = Vec::new();
     // What is wrong with a file must not cost the results: they are printed first.
     let mut written = Ok(());
@@ -294,7 +295,7 @@ impl Args {
         };
         let feature_bytes = if self.dtype == DType::F32 { 4 } else { 2 };
         let work = Workload { operation, backward: true, heads: 1, width: self.hidden(), feature_bytes };
-        Passes { work, count: u64::from(self.epochs) * u64::from(self.seeds) * self.layers as u64 }
+        Passes { work, count: (u64::from(self.epochs) * u64::from(self.seeds)).saturating_mul(self.layers as u64) }
     }
 
     /// The layers of the model, for training on `graph`.

@@ -43,13 +43,12 @@ const WIDTH: usize = 64;
 /// Edges a node.
 const DEGREE: u32 = 16;
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
-        return Err(Failure::Usage(format!("--seconds {} is not in 0..=3600, 0 excluded", args.seconds)));
-    }
+    let budget = Budget::new(args.seconds)?;
     debug_assert!(args.of_device, "the flag is required");
     let device = args.device.open()?;
-    let rates = measure(&device, Budget::new(args.seconds))?;
-    let path = rates::save(device.info(), rates.clone())?;
+    let path = rates::file_of(device.info())?;
+    let rates = measure(&device, budget)?;
+    rates::save(&path, device.info(), rates.clone())?;
     if args.json {
         let object = json!({
             "backend": device.info().backend,
@@ -97,14 +96,14 @@ fn measure(device: &Device, budget: Budget) -> Result<DeviceRates, Failure> {
     let latency = [seconds(Op::Sum, Pass::Forward, &nothing)?, seconds(Op::Sum, Pass::Both, &nothing)?];
 
     // Of what an operation takes, the gathers: bytes a second.
-    let rate = |op: Op, operation: Operation, pass: Pass, graph: &DeviceGraph| -> Result<f64, Failure> {
+    // Nothing where most of the time goes to something else.
+    let rate = |op: Op, operation: Operation, pass: Pass, graph: &DeviceGraph| -> Result<Option<f64>, Failure> {
         let backward = pass == Pass::Both;
         let work = Workload { operation, backward, heads: 1, width: WIDTH, feature_bytes: 4 };
         let (nodes, edges) = (graph.num_dst() as u64, graph.num_edges() as u64);
         let others = work.streamed_bytes(nodes, edges) / copy + latency[usize::from(backward)];
         let taken = seconds(op, pass, graph)?;
-        // What is left of a time that is all others is noise.
-        Ok(work.gathered_bytes(edges) / (taken - others).max(taken / 10.0))
+        Ok((others < taken / 2.0).then(|| work.gathered_bytes(edges) / (taken - others)))
     };
 
     // Random columns of ever more nodes: where the rate falls, the cache ends.
@@ -114,8 +113,9 @@ fn measure(device: &Device, budget: Budget) -> Result<DeviceRates, Failure> {
         let mut draw = SplitMix::stream(1, 0);
         let graph = with_columns(nodes, |_, _| draw.below(nodes))?;
         let graph = DeviceGraph::new(device, Arc::new(graph));
-        let gathered = rate(Op::Sum, Operation::Sum, Pass::Forward, &graph)?;
-        gathers.push((f64::from(nodes) * WIDTH as f64 * 4.0, gathered));
+        if let Some(gathered) = rate(Op::Sum, Operation::Sum, Pass::Forward, &graph)? {
+            gathers.push((f64::from(nodes) * WIDTH as f64 * 4.0, gathered));
+        }
     }
     let memory = gathers.last().map_or(copy, |&(_, rate)| rate);
     // Caches may be no faster, but not slower.
@@ -130,7 +130,7 @@ fn measure(device: &Device, budget: Budget) -> Result<DeviceRates, Failure> {
     let mut near = BTreeMap::new();
     for (op, operation) in operations() {
         let [forward, both] = [Pass::Forward, Pass::Both].map(|pass| rate(op, operation, pass, &graph));
-        near.insert(operation, [forward?, both?]);
+        near.insert(operation, [forward?.unwrap_or(cache), both?.unwrap_or(cache)]);
     }
     Ok(DeviceRates { copy, memory, cache, cache_bytes, latency, near })
 }

@@ -39,14 +39,17 @@ fn rows_say_what_was_measured() {
     // 4,118 edges gather 64 bytes and 4 of index, 1,000 nodes read and write a row.
     let sum = rows.iter().find(|r| r["op"] == "sum" && r["pass"] == "fwd").unwrap();
     assert_eq!(sum["bytes"], 4_118.0 * 68.0 + 1_000.0 * 128.0);
-    assert_eq!(std::fs::read_to_string(csv).unwrap().lines().count(), 7);
+    assert_eq!(std::fs::read_to_string(&csv).unwrap().lines().count(), 7);
     let svg = std::fs::read_to_string(svg).unwrap();
     assert!(svg.contains("<svg") && svg.contains("cpu roof") && svg.contains("gatv2 fwd+bwd"));
 
     std::fs::write(&earlier, Value::from(rows.clone()).to_string()).unwrap();
     let table =
         stdout(&[&["bench", "--op", "sum", "--features", "16", "--against", text(&earlier)], &QUICK[..]].concat());
-    assert!(table.contains("times faster"), "{table}");
+    let ratios = table.lines().skip(1).map(|line| line.split_whitespace().last().unwrap().parse::<f64>());
+    assert!(ratios.into_iter().all(|ratio| ratio.unwrap() > 0.0), "{table}");
+    refused(&["bench", "--graph", "tiny,typo", "--csv", text(&csv)], 2, &["typo", "arxiv-like"]);
+    assert_eq!(std::fs::read_to_string(&csv).unwrap().lines().count(), 7, "earlier results stay");
     refused(&[&["bench", "--against", text(folder.path())], &QUICK[..]].concat(), 3, &[text(folder.path())]);
 }
 
@@ -90,33 +93,33 @@ fn a_failure_does_not_cost_what_was_measured() {
 }
 
 #[test]
-fn plans_are_told_and_compared() {
-    let text = stdout(&["plan", "arxiv-directed", "--op", "sum,transformer", "--features", "128", "--backend", "cpu"]);
+fn plans_are_told() {
+    let regular = stdout(&["plan", "roads", "--features", "1", "--backend", "cpu"]);
+    assert!(regular.contains("no row is cut") && !regular.contains("of like length"), "{regular}");
+    let args =
+        ["plan", "tiny", "--op", "sum,gat", "--heads", "8", "--pass", "fwd", "--backend", "cpu", "--compare", "--json"];
+    let plans = json(&[&args[..], &["--seconds", "0.001"]].concat());
+    let shapes: Vec<_> = plans.as_array().unwrap().iter().map(|p| (&p["op"], &p["heads"], &p["width"])).collect();
+    assert_eq!(shapes, [(&"sum".into(), &1.into(), &64.into()), (&"gat".into(), &8.into(), &8.into())]);
+    assert!(plans[0]["measured_ms"].as_f64().unwrap() > 0.0);
+    assert!(plans[0]["alternatives"].as_array().unwrap().is_empty(), "the processor has one layout");
+    refused(&["plan", "tiny", "--op", "epoch-gcn", "--backend", "cpu"], 2, &["epoch-gcn"]);
+    refused(&["plan", "tiny", "--heads", "3", "--op", "gat", "--backend", "cpu"], 2, &["--heads 3", "64"]);
+    refused(&["plan", "tiny", "--features", "17179869184", "--backend", "cpu"], 2, &["17179869184", "1048576"]);
+    refused(&["plan", "tiny", "--seconds", "0", "--backend", "cpu"], 2, &["--seconds 0"]);
+}
+
+#[test]
+fn plans_are_compared_wgpu() {
+    let text = stdout(&["plan", "arxiv-directed", "--op", "sum,transformer", "--features", "128", "--backend", "wgpu"]);
     for words in ["32 lanes a row", "features fill the lanes", "rows are cut", "of like length", "MB"] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
-    let regular = stdout(&["plan", "roads", "--features", "1", "--backend", "cpu"]);
-    assert!(regular.contains("no row is cut") && !regular.contains("of like length"), "{regular}");
-    let compared = [
-        "plan",
-        "tiny",
-        "--op",
-        "min",
-        "--pass",
-        "fwd",
-        "--backend",
-        "cpu",
-        "--compare",
-        "--seconds",
-        "0.001",
-        "--json",
-    ];
-    let plan = &json(&compared)[0];
-    assert!(plan["measured_ms"].as_f64().unwrap() > 0.0);
+    let args = ["plan", "tiny", "--op", "min", "--pass", "fwd", "--backend", "wgpu", "--compare", "--json"];
+    let plan = &json(&[&args[..], &["--seconds", "0.001"]].concat())[0];
     let others = plan["alternatives"].as_array().unwrap();
     assert!(others.iter().any(|o| o["what"] == "rows never cut" && o["ms"].as_f64().unwrap() > 0.0), "{others:?}");
-    refused(&["plan", "tiny", "--op", "epoch-gcn", "--backend", "cpu"], 2, &["epoch-gcn"]);
-    refused(&["plan", "tiny", "--heads", "3", "--op", "gat", "--backend", "cpu"], 2, &["--heads 3", "64"]);
+    assert!(others.iter().any(|o| o["what"] == "half the lanes"), "{others:?}");
 }
 
 #[test]
@@ -141,7 +144,7 @@ fn what_was_measured_of_a_device_predicts() {
     for planned in after.as_array().unwrap() {
         assert!(planned["predicted_ms"].as_f64().unwrap() > 0.0, "{planned}");
     }
-    assert!(with_cache(folder.path(), &train)[1].contains("nodes stay in order"));
+    assert!(with_cache(folder.path(), &train)[1].contains("of gathering are expected"));
 
     // A file that is none of ours is no reason to fail.
     std::fs::write(tuned["file"].as_str().unwrap(), "{}").unwrap();

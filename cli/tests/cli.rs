@@ -64,23 +64,27 @@ fn every_model_trains_and_its_weights_come_back() {
     }
 }
 
-/// In which order the device has the nodes shows in the last digits alone.
+/// In which order the device has the nodes shows in the last digits alone, where nothing is dropped.
 #[test]
 fn results_keep_the_order_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let weights = folder.path().join("w.safetensors");
     let train = ["train", "sbm", "--backend", "cpu", "--model", "gatv2", "--dropout", "0", "--attention-dropout", "0"];
-    let mut losses = Vec::new();
+    let (mut losses, mut accuracies) = (Vec::new(), Vec::new());
     for order in ["none", "degree", "rcm", "communities"] {
         let more = ["--epochs", "10", "--json", "--out", text(&weights), "--reorder", order];
         let trained = json(&[train.as_slice(), &more].concat());
         losses.push(trained["loss"].as_f64().unwrap());
         assert!((losses[0] - losses[losses.len() - 1]).abs() < 1e-4, "{order}: {losses:?}");
+        accuracies.push(["train", "val", "test"].map(|set| trained[format!("{set}_accuracy")].clone()));
+        assert_eq!(accuracies[0], accuracies[accuracies.len() - 1], "{order}");
         let infer = ["infer", "sbm", "--backend", "cpu", "--weights", text(&weights), "--json", "--reorder"];
         let [plain, ordered] = ["none", order].map(|order| json(&[infer.as_slice(), &[order]].concat()));
         assert_eq!(plain["predictions"], ordered["predictions"], "{order}");
         assert_eq!(plain["test_accuracy"], ordered["test_accuracy"], "{order}");
     }
+    let infer = ["infer", "sbm", "--backend", "cpu", "--weights", text(&weights), "--reorder", "auto"];
+    refused(&infer, 2, &["--reorder auto", "training"]);
 }
 
 #[test]
@@ -171,8 +175,8 @@ fn info_counts_what_is_listed() {
     ] {
         assert_eq!(result[key], expected, "{key}");
     }
-    // Three edges, repetitions aside, of three columns in one tile.
-    assert_eq!((&result["edges_a_column"], &result["tile_fill"]), (&Value::from(1.0), &Value::from(3.0 / 128.0)));
+    // Four edges of three columns; three of them, repetitions aside, in one tile.
+    assert_eq!((&result["edges_a_column"], &result["tile_fill"]), (&Value::from(4.0 / 3.0), &Value::from(3.0 / 128.0)));
     assert_eq!(result["compacted_ids"], true);
     let kept = json(&["info", text(&path), "--keep-ids", "--json"]);
     assert_eq!((&kept["num_nodes"], &kept["isolated"]), (&Value::from(31), &Value::from(28)));

@@ -6,6 +6,7 @@ pub(super) const WORDS: usize = 2;
 /// A moment on a device's own clock: when it was done with what was enqueued before.
 #[derive(Clone, Debug)]
 pub struct Mark {
+    device: Device,
     ticks: Buffer,
     /// Seconds of a tick.
     tick: f64,
@@ -21,7 +22,7 @@ impl Device {
     /// let before = device.mark()?;
     /// let x = Tensor::full(&device, 1_000, 64, 1.0, "x")?;
     /// if let (Some(before), Some(after)) = (before, device.mark()?) {
-    ///     println!("{} s", pollster::block_on(after.seconds_since(&before, &device))?);
+    ///     println!("{} s", pollster::block_on(after.seconds_since(&before))?);
     /// }
     /// # Ok::<(), hopwise::backend::BackendError>(())
     /// ```
@@ -29,7 +30,7 @@ impl Device {
     /// # Errors
     /// What the device reports.
     pub fn mark(&self) -> Result<Option<Mark>, BackendError> {
-        Ok(self.backend().read_clock()?.map(|(ticks, tick)| Mark { ticks, tick }))
+        Ok(self.backend().read_clock()?.map(|(ticks, tick)| Mark { device: self.clone(), ticks, tick }))
     }
 }
 
@@ -37,11 +38,14 @@ impl Mark {
     /// Seconds from `earlier` to this mark; waits until the device has come to both.
     ///
     /// # Errors
-    /// If the marks are of another device, or what the device reports.
-    pub async fn seconds_since(&self, earlier: &Self, device: &Device) -> Result<f64, BackendError> {
+    /// If the marks are of different devices, or what the device reports.
+    pub async fn seconds_since(&self, earlier: &Self) -> Result<f64, BackendError> {
+        if !self.device.same(&earlier.device) {
+            return Err(BackendError::WrongDevice("a mark"));
+        }
         let mut ticks = [0u64; 2];
         for (ticks, mark) in ticks.iter_mut().zip([earlier, self]) {
-            let words = device.backend().read(&mark.ticks, WORDS).await?;
+            let words = self.device.backend().read(&mark.ticks, WORDS).await?;
             *ticks = u64::from(words[0]) | u64::from(words[1]) << 32;
         }
         Ok(ticks[1].saturating_sub(ticks[0]) as f64 * self.tick)

@@ -149,7 +149,10 @@ impl Tiles {
 }
 
 impl TileStats {
-    /// What [`Tiles::stats`] of the graph would say, from at most `windows` windows spread over it: exact where there are
+    /// Windows that tell how dense a large graph is.
+    pub const SAMPLE: usize = 4_096;
+
+    /// What [`Tiles::stats`] of the graph would say, from at most `windows` windows (one at least) spread over it: exact where there are
     /// no more.
     pub fn sampled(graph: &Graph, windows: usize) -> Self {
         Self::sampled_rows(graph.offsets(), graph.columns(), windows)
@@ -159,12 +162,12 @@ impl TileStats {
     pub(crate) fn sampled_rows(offsets: &[u32], columns: &[u32], windows: usize) -> Self {
         let rows = Rows { offsets, columns };
         let all = rows.num_windows();
-        let taken = all.min(windows);
+        let taken = all.min(windows.max(1));
         let parts = parallel::map_ranges(taken, WINDOWS_A_PIECE, |range| {
             let (mut scratch, mut stats) = (Scratch::default(), Self::default());
             for sample in range {
                 let mut columns = 0;
-                scratch.walk(rows, (sample as u64 * all as u64 / taken as u64) as usize, |entry| {
+                scratch.walk(rows, ((2 * sample as u64 + 1) * all as u64 / (2 * taken as u64)) as usize, |entry| {
                     columns = entry.index + 1;
                     stats.edges += u64::from(!entry.repeated);
                     stats.repeated += u64::from(entry.repeated);
@@ -192,9 +195,9 @@ impl TileStats {
         if self.tiles == 0 { 0.0 } else { self.edges as f64 / entries }
     }
 
-    /// Edges that one gathered row of features serves, 1 to [`Tiles::ROWS`].
+    /// Edges that one gathered row of features serves: 1 to [`Tiles::ROWS`], more where edges are repeated.
     pub fn edges_a_column(&self) -> f64 {
-        if self.columns == 0 { 1.0 } else { self.edges as f64 / self.columns as f64 }
+        if self.columns == 0 { 1.0 } else { (self.edges + self.repeated) as f64 / self.columns as f64 }
     }
 }
 
@@ -276,7 +279,7 @@ mod tests {
     #[test]
     fn tiles_hold_every_edge_once() {
         let mut draw = generate::SplitMix::stream(11, 0);
-        for (nodes, edges) in [(0u32, 0u32), (1, 0), (1, 3), (5, 40), (17, 300), (40, 7), (1_000, 9_000), (70, 70_000)]
+        for (nodes, edges) in [(0u32, 0u32), (1, 0), (1, 3), (5, 40), (17, 300), (40, 7), (3_000, 20_000), (70, 70_000)]
         {
             let mut ends = || (0..edges).map(|_| draw.below(nodes)).collect::<Vec<u32>>();
             let graph = Graph::from_edges(&EdgeList::square(nodes, ends(), ends()).unwrap());

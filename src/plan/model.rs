@@ -6,9 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::graph::{Graph, TileStats};
 
-/// Windows of rows from which locality is estimated.
-const SAMPLED_WINDOWS: usize = 4_096;
-
 /// A family of operations over neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -116,7 +113,7 @@ impl Locality {
         let transpose = graph.transpose();
         let out_degrees = transpose.offsets.windows(2).map(|w| w[1] - w[0]);
         let sampled = |offsets: &[u32], columns: &[u32]| {
-            TileStats::sampled_rows(offsets, columns, SAMPLED_WINDOWS).edges_a_column()
+            TileStats::sampled_rows(offsets, columns, TileStats::SAMPLE).edges_a_column()
         };
         Self {
             nodes: u64::from(graph.num_src().max(graph.num_dst())),
@@ -239,7 +236,9 @@ impl DeviceRates {
         for (rows, side) in rows {
             let past = graph.edges as f64 * rows * work.row_bytes() / side.edges_a_column;
             past_near += past;
-            from_memory += past * (1.0 - side.share_of(self.cache_bytes / work.row_bytes()));
+            // The cache holds rows of every matrix that is gathered.
+            let columns = self.cache_bytes / (work.row_bytes() * rows.max(1.0));
+            from_memory += past * (1.0 - side.share_of(columns));
         }
         let gathered = work.gathered_bytes(graph.edges);
         let streamed = work.streamed_bytes(graph.nodes, graph.edges);

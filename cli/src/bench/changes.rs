@@ -27,11 +27,15 @@ enum Lanes {
 }
 
 impl Changes {
-    /// What is worth comparing with the planner's choice for an operation.
-    pub(crate) fn alternatives(op: Op) -> Vec<Self> {
+    /// What is worth comparing with the planner's choice for an operation: what the backend takes from a plan. The processor
+    /// goes row by row whatever it says, and CUDA has lanes of its own.
+    pub(crate) fn alternatives(op: Op, backend: &str) -> Vec<Self> {
+        if backend == "cpu" {
+            return Vec::new();
+        }
         let mappings = [Mapping::FeatureParallel, Mapping::NeighbourParallel];
         let mappings = mappings.into_iter().filter(|_| op == Op::Sum);
-        let lanes = [Lanes::Half, Lanes::Twice];
+        let lanes = [Lanes::Half, Lanes::Twice].into_iter().filter(|_| backend == "wgpu");
         let none = Self::default();
         mappings
             .map(|mapping| Self { mapping: Some(mapping), ..none })

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use hopwise::{
     Matrix,
-    backend::{Device, Tensor},
+    backend::{Device, DeviceKind, Tensor},
 };
 
 use rayon::prelude::*;
@@ -21,8 +21,12 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    pub(crate) fn new(seconds: f64) -> Self {
-        Self { seconds }
+    /// As `--seconds` says.
+    pub(crate) fn new(seconds: f64) -> Result<Self, Failure> {
+        if seconds > 0.0 && seconds <= 3600.0 {
+            return Ok(Self { seconds });
+        }
+        Err(Failure::Usage(format!("--seconds {seconds} is not in 0..=3600, 0 excluded")))
     }
 
     /// The median time of one run in milliseconds. Runs are enqueued back to back and waited for together; the time of a few runs is
@@ -47,7 +51,7 @@ impl Budget {
                 wait(device)?;
                 return Ok(start.elapsed());
             };
-            Ok(Duration::from_secs_f64(pollster::block_on(after.seconds_since(&before, device))?))
+            Ok(Duration::from_secs_f64(pollster::block_on(after.seconds_since(&before))?))
         };
         // Compiles, allocates and warms up; then as many runs a sample as fit. What takes longer than all of them may is timed by
         // itself: waiting is a small part of it.
@@ -71,7 +75,8 @@ impl Budget {
             })
             .collect::<Result<Vec<f64>, Failure>>()?;
         times.sort_by(f64::total_cmp);
-        Ok(times[samples / 2])
+        // No clock is finer, and rates stay numbers.
+        Ok(times[samples / 2].max(1e-6))
     }
 }
 
@@ -85,7 +90,7 @@ fn wait(device: &Device) -> Result<(), Failure> {
 /// Bytes a second, read and written, of a copy that no cache holds.
 pub(crate) fn copy_rate(device: &Device, budget: Budget) -> Result<f64, Failure> {
     // A quarter of a GiB each way on a GPU; a processor has smaller caches and less time.
-    let rows = if device.info().backend == "cpu" { 1 << 17 } else { 1 << 20 };
+    let rows = if device.info().kind == DeviceKind::Cpu { 1 << 17 } else { 1 << 20 };
     let from = Tensor::full(device, rows, 64, 1.0, "copied from")?;
     let to = from.like("copied to")?;
     let ms = budget.median_ms(device, || Ok(device.combine(1.0, &from, None, &to)?))?;

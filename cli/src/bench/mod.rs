@@ -23,6 +23,9 @@ use measure::{Budget, copy_rate};
 use report::{Report, Row};
 use work::{Op, Pass, Shape, Work};
 
+/// Features of a node at most: a row of more is no row of features.
+const MAX_FEATURES: usize = 1 << 20;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Bytes are what a pass moves if every gathered row comes from memory: neighbouring rows that share columns through a cache exceed \
@@ -32,7 +35,7 @@ Examples:
   hopwise bench --graph blocks --features 64,128,256
   hopwise bench --op gatv2,transformer --graph arxiv-like --heads 1,8 --backend cuda,wgpu --json > here.json
   hopwise bench --op sum --graph blocks-shuffled --reorder none,communities
-  hopwise bench --op epoch-gcn --graph arxiv-like --against here.json")]
+  hopwise bench --op gatv2 --graph arxiv-like --heads 8 --against here.json")]
 pub(crate) struct Args {
     /// What to time
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Op::Sum, Op::Min, Op::Gatv2, Op::Transformer])]
@@ -107,10 +110,9 @@ impl Backend {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
-        return Err(Failure::Usage(format!("--seconds {} is not in 0..=3600, 0 excluded", args.seconds)));
-    }
+    let budget = Budget::new(args.seconds)?;
     let shapes = shapes(&args.op, &args.heads, &args.features)?;
+    args.graph.iter().try_for_each(|name| check_name(name))?;
     let earlier = args.against.as_deref().map(report::read).transpose()?;
     for path in [&args.csv, &args.plot].into_iter().flatten() {
         output::check_target(path)?;
@@ -120,7 +122,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut report = Report::default();
     // What was measured before something failed is worth as much as it was.
-    let measured = args.measure(&shapes, earlier.as_deref(), &mut report);
+    let measured = args.measure(&shapes, budget, earlier.as_deref(), &mut report);
+    if report.is_empty() {
+        return measured;
+    }
     if args.json {
         output::print(&report.json()?)?;
     }
@@ -137,11 +142,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
-    fn measure(&self, shapes: &[Shape], earlier: Option<&[Row]>, report: &mut Report) -> Result<(), Failure> {
+    fn measure(
+        &self,
+        shapes: &[Shape],
+        budget: Budget,
+        earlier: Option<&[Row]>,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
         let graphs = self.graphs()?;
         for backend in &self.backend {
             let device = backend.open()?;
-            let budget = Budget::new(self.seconds);
             let copy = copy_rate(&device, budget)?;
             eprintln!(
                 "device: {} ({}; {}), copies {:.0} GB/s",
@@ -156,7 +166,7 @@ impl Args {
             for Ordered { name, order, graph } in &graphs {
                 let graph = DeviceGraph::new(&device, graph.clone());
                 for &op in &self.op {
-                    for (&shape, &dtype) in shapes_of(op, shapes).flat_map(|s| self.dtype.iter().map(move |d| (s, d))) {
+                    for (shape, dtype) in self.variants_of(op, shapes) {
                         let work = Work::new(op, &graph, shape, dtype)?;
                         for &pass in self.pass.iter().filter(|&&pass| op.has(pass)) {
                             let row = Row::measure(&work, pass, (name, *order), copy, budget)?;
@@ -170,6 +180,15 @@ impl Args {
             }
         }
         Ok(())
+    }
+
+    /// What an operation is measured with. A training step has its own widths, and is measured in 32 bits.
+    fn variants_of(&self, op: Op, shapes: &[Shape]) -> Vec<(Shape, DType)> {
+        if let Some(shape) = op.step_shape() {
+            return vec![(shape, DType::F32)];
+        }
+        let shapes = shapes_of(op, shapes, &self.heads);
+        shapes.flat_map(|shape| self.dtype.iter().map(move |&dtype| (shape, dtype))).collect()
     }
 
     /// Every graph in every order.
@@ -193,33 +212,43 @@ struct Ordered<'a> {
     graph: Arc<Graph>,
 }
 
-/// The shapes that an operation is measured with: what has no heads takes one, a training step has its own widths.
-fn shapes_of(op: Op, shapes: &[Shape]) -> impl Iterator<Item = &Shape> {
-    let wanted = move |shape: &&Shape| op.has_heads() || shape.heads == 1;
-    shapes.iter().filter(wanted).take(if op.is_epoch() { 1 } else { usize::MAX })
+/// The shapes of an operation: those of the heads asked for, or of one where it has none.
+pub(crate) fn shapes_of(op: Op, shapes: &[Shape], all_heads: &[usize]) -> impl Iterator<Item = Shape> {
+    let wanted = move |shape: &Shape| if op.has_heads() { all_heads.contains(&shape.heads) } else { shape.heads == 1 };
+    shapes.iter().copied().filter(wanted)
 }
 
 /// Every number of heads with every number of features, and one head where operations have none.
 pub(crate) fn shapes(ops: &[Op], all_heads: &[usize], all_features: &[usize]) -> Result<Vec<Shape>, Failure> {
+    if let Some(features) = all_features.iter().find(|&&features| features == 0 || features > MAX_FEATURES) {
+        return Err(Failure::Usage(format!("--features {features} is not in 1..={MAX_FEATURES}")));
+    }
     let mut shapes = Vec::new();
-    for &heads in all_heads {
+    let needed = if ops.iter().any(|op| op.has_heads()) { all_heads } else { &[] };
+    for &heads in needed {
         for &features in all_features {
-            if heads == 0 || features == 0 || !features.is_multiple_of(heads) {
+            if heads == 0 || !features.is_multiple_of(heads) {
                 let message = format!("--heads {heads} does not divide --features {features}: give another pair");
                 return Err(Failure::Usage(message));
             }
             shapes.push(Shape { heads, width: features / heads });
         }
     }
-    if !all_heads.contains(&1) && ops.iter().any(|op| !op.has_heads()) {
+    if !needed.contains(&1) && ops.iter().any(|op| !op.has_heads()) {
         shapes.extend(all_features.iter().map(|&width| Shape { heads: 1, width }));
     }
     Ok(shapes)
 }
 
+fn check_name(name: &str) -> Result<(), Failure> {
+    if generate::BENCHMARK_GRAPHS.iter().any(|graph| graph.name == name) {
+        return Ok(());
+    }
+    let names: Vec<&str> = generate::BENCHMARK_GRAPHS.iter().map(|g| g.name).collect();
+    Err(Failure::Usage(format!("--graph {name} is no benchmark graph: there are {}", names.join(", "))))
+}
+
 fn built_in(name: &str) -> Result<Graph, Failure> {
-    generate::benchmark(name).map_err(|error| {
-        let names: Vec<&str> = generate::BENCHMARK_GRAPHS.iter().map(|g| g.name).collect();
-        Failure::Usage(format!("{error}; benchmark graphs: {}", names.join(", ")))
-    })
+    check_name(name)?;
+    Ok(generate::benchmark(name)?)
 }

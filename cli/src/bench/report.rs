@@ -79,6 +79,12 @@ impl Row {
     }
 }
 
+/// What an earlier run measured of the same: on the same backend, or else on another.
+fn before<'a>(row: &Row, earlier: &'a [Row]) -> Option<&'a Row> {
+    let same = || earlier.iter().filter(|r| r.same_work(row));
+    same().find(|r| r.backend == row.backend).or_else(|| same().next())
+}
+
 fn own_order() -> String {
     Reorder::None.name()
 }
@@ -115,6 +121,10 @@ impl Report {
             seconds: row.ms / 1e3,
         });
         roofline::draw(&self.roofs, &points.collect::<Vec<_>>())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     pub(super) fn push(&mut self, row: Row) {
@@ -157,7 +167,7 @@ impl Report {
             row.copy_share,
             row.peak_bytes as f64 / f64::from(1 << 20)
         );
-        if let Some(before) = earlier.and_then(|rows| rows.iter().find(|r| r.same_work(row))) {
+        if let Some(before) = earlier.and_then(|rows| before(row, rows)) {
             _ = write!(text, "  {:.2}", before.ms / row.ms);
         }
         text
@@ -169,12 +179,12 @@ impl Report {
 
     pub(super) fn csv(&self) -> String {
         let mut text = String::from(
-            "op,pass,backend,device,graph,order,heads,width,dtype,ms,bytes,gb_per_s,copy_share,peak_bytes\n",
+            "op,pass,backend,device,graph,order,heads,width,dtype,ms,bytes,operations,gb_per_s,copy_share,peak_bytes\n",
         );
         for r in &self.rows {
             _ = writeln!(
                 text,
-                "{},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{}",
+                "{},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{}",
                 r.op,
                 r.pass,
                 r.backend,
@@ -186,6 +196,7 @@ impl Report {
                 r.dtype,
                 r.ms,
                 r.bytes,
+                r.operations,
                 r.gb_per_s,
                 r.copy_share,
                 r.peak_bytes
@@ -196,8 +207,7 @@ impl Report {
 
     /// The geometric mean of how many times faster the rows are than earlier ones.
     pub(super) fn summary(&self, earlier: &[Row]) -> String {
-        let ratios: Vec<f64> =
-            self.rows.iter().filter_map(|row| Some(earlier.iter().find(|r| r.same_work(row))?.ms / row.ms)).collect();
+        let ratios: Vec<f64> = self.rows.iter().filter_map(|row| Some(before(row, earlier)?.ms / row.ms)).collect();
         if ratios.is_empty() {
             return "no row was measured earlier".into();
         }

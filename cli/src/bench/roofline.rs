@@ -1,4 +1,4 @@
-use hopwise::backend::{Device, Tensor};
+use hopwise::backend::{Device, DeviceKind, Tensor};
 use kuva::{
     backend::svg::SvgBackend,
     plot::{LinePlot, ScatterPlot},
@@ -34,7 +34,7 @@ const COLORS: [&str; 8] =
 impl Roof {
     pub(super) fn measure(device: &Device, copy: f64, budget: Budget) -> Result<Self, Failure> {
         // Enough to fill a GPU; a processor has less time.
-        let side = if device.info().backend == "cpu" { 512 } else { 2_048 };
+        let side = if device.info().kind == DeviceKind::Cpu { 512 } else { 2_048 };
         let matrix = |seed| Tensor::from_matrix(device, &normal(side, side, seed), "factor");
         let (a, b) = (matrix(1)?, matrix(2)?);
         let tape = hopwise::ops::Tape::inference(device);

@@ -64,7 +64,16 @@ impl Op {
     }
 
     pub(crate) fn is_epoch(self) -> bool {
-        matches!(self, Self::EpochGcn | Self::EpochSage | Self::EpochGatv2 | Self::EpochTransformer)
+        self.operation().is_none()
+    }
+
+    /// The hidden layers of a training step; nothing for single operations.
+    pub(crate) fn step_shape(self) -> Option<Shape> {
+        match self {
+            Self::EpochGcn | Self::EpochSage => Some(Shape { heads: 1, width: HIDDEN }),
+            Self::EpochGatv2 | Self::EpochTransformer => Some(Shape { heads: HEADS, width: HIDDEN / HEADS }),
+            _ => None,
+        }
     }
 
     pub(crate) fn has_heads(self) -> bool {

@@ -15,6 +15,10 @@ pub(super) fn reverse(adjacency: &Adjacency) -> Vec<u32> {
         if done[start as usize] {
             continue;
         }
+        if adjacency.degree(start) == 0 {
+            order.push(start);
+            continue;
+        }
         let root = search.rim(start);
         search.levels(root);
         for &node in &search.queue {
