@@ -14,7 +14,7 @@ use crate::{
     bench::{
         changes::Changes,
         measure::Budget,
-        shapes, shapes_of,
+        shapes_of,
         work::{Op, Pass, Shape, Work},
     },
     failure::Failure,
@@ -116,7 +116,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.reorder == Reorder::Auto {
         return Err(Failure::Usage("--reorder auto is for training: name an order".into()));
     }
-    let shapes = shapes(&args.op, &args.heads, &args.features)?;
+    let shapes_of = |&op: &Op| Ok((op, shapes_of(op, &args.heads, &args.features)?));
+    let works = args.op.iter().map(shapes_of).collect::<Result<Vec<_>, Failure>>()?;
     let dataset = args.source.load()?;
     let mut graph = dataset.graph()?;
     if !graph.is_square() {
@@ -142,12 +143,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     // What was planned before something failed is printed all the same.
     let mut plan_all = || -> Result<(), Failure> {
-        for &op in &args.op {
-            for shape in shapes_of(op, &shapes, &args.heads) {
+        for (op, shapes) in &works {
+            for shape in shapes {
                 for &pass in &args.pass {
-                    let mut planned = args.plan((op, shape, pass), &graph, &locality, rates.as_ref());
+                    let mut planned = args.plan((*op, *shape, pass), &graph, &locality, rates.as_ref());
                     if args.compare {
-                        args.compare((op, shape, pass), &graph, budget, &mut planned)?;
+                        args.compare((*op, *shape, pass), &graph, budget, &mut planned)?;
                     }
                     if !args.json {
                         output::print(&planned.text())?;
@@ -226,8 +227,9 @@ impl Args {
             [Direction::Forward, Direction::Transposed]
                 .map(|direction| in_words(op, graph.offsets(direction), shape, graph.device(), changes))
         };
+        let planners = both(Changes::default());
         for changes in Changes::alternatives(op, graph.device().info().backend) {
-            if both(changes) == both(Changes::default()) {
+            if both(changes) == planners {
                 continue;
             }
             work.changes = changes;

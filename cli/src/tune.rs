@@ -42,6 +42,7 @@ pub(crate) struct Args {
 const WIDTH: usize = 64;
 /// Edges a node.
 const DEGREE: u32 = 16;
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let budget = Budget::new(args.seconds)?;
     debug_assert!(args.of_device, "the flag is required");

@@ -111,7 +111,7 @@ impl Backend {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let budget = Budget::new(args.seconds)?;
-    let shapes = shapes(&args.op, &args.heads, &args.features)?;
+    let works = args.op.iter().map(|&op| Ok((op, args.variants_of(op)?))).collect::<Result<Vec<_>, Failure>>()?;
     args.graph.iter().try_for_each(|name| check_name(name))?;
     let earlier = args.against.as_deref().map(report::read).transpose()?;
     for path in [&args.csv, &args.plot].into_iter().flatten() {
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut report = Report::default();
     // What was measured before something failed is worth as much as it was.
-    let measured = args.measure(&shapes, budget, earlier.as_deref(), &mut report);
+    let measured = args.measure(&works, budget, earlier.as_deref(), &mut report);
     if report.is_empty() {
         return measured;
     }
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 impl Args {
     fn measure(
         &self,
-        shapes: &[Shape],
+        works: &[(Op, Vec<(Shape, DType)>)],
         budget: Budget,
         earlier: Option<&[Row]>,
         report: &mut Report,
@@ -165,9 +165,9 @@ impl Args {
             }
             for Ordered { name, order, graph } in &graphs {
                 let graph = DeviceGraph::new(&device, graph.clone());
-                for &op in &self.op {
-                    for (shape, dtype) in self.variants_of(op, shapes) {
-                        let work = Work::new(op, &graph, shape, dtype)?;
+                for (op, variants) in works {
+                    for &(shape, dtype) in variants {
+                        let work = Work::new(*op, &graph, shape, dtype)?;
                         for &pass in self.pass.iter().filter(|&&pass| op.has(pass)) {
                             let row = Row::measure(&work, pass, (name, *order), copy, budget)?;
                             if !self.json {
@@ -183,19 +183,19 @@ impl Args {
     }
 
     /// What an operation is measured with. A training step has its own widths, and is measured in 32 bits.
-    fn variants_of(&self, op: Op, shapes: &[Shape]) -> Vec<(Shape, DType)> {
+    fn variants_of(&self, op: Op) -> Result<Vec<(Shape, DType)>, Failure> {
+        let shapes = shapes_of(op, &self.heads, &self.features)?;
         if let Some(shape) = op.step_shape() {
-            return vec![(shape, DType::F32)];
+            return Ok(vec![(shape, DType::F32)]);
         }
-        let shapes = shapes_of(op, shapes, &self.heads);
-        shapes.flat_map(|shape| self.dtype.iter().map(move |&dtype| (shape, dtype))).collect()
+        Ok(shapes.into_iter().flat_map(|shape| self.dtype.iter().map(move |&dtype| (shape, dtype))).collect())
     }
 
     /// Every graph in every order.
     fn graphs(&self) -> Result<Vec<Ordered<'_>>, Failure> {
         let mut graphs = Vec::new();
         for name in &self.graph {
-            let own = Arc::new(built_in(name)?);
+            let own = Arc::new(generate::benchmark(name)?);
             for &order in &self.reorder {
                 let reordered = order.apply(&own)?.map(|(_, reordered)| Arc::new(reordered.graph));
                 graphs.push(Ordered { name, order, graph: reordered.unwrap_or(own.clone()) });
@@ -212,20 +212,13 @@ struct Ordered<'a> {
     graph: Arc<Graph>,
 }
 
-/// The shapes of an operation: those of the heads asked for, or of one where it has none.
-pub(crate) fn shapes_of(op: Op, shapes: &[Shape], all_heads: &[usize]) -> impl Iterator<Item = Shape> {
-    let wanted = move |shape: &Shape| if op.has_heads() { all_heads.contains(&shape.heads) } else { shape.heads == 1 };
-    shapes.iter().copied().filter(wanted)
-}
-
-/// Every number of heads with every number of features, and one head where operations have none.
-pub(crate) fn shapes(ops: &[Op], all_heads: &[usize], all_features: &[usize]) -> Result<Vec<Shape>, Failure> {
+/// The shapes of an operation: every number of heads with every number of features, or one head where it has none.
+pub(crate) fn shapes_of(op: Op, all_heads: &[usize], all_features: &[usize]) -> Result<Vec<Shape>, Failure> {
     if let Some(features) = all_features.iter().find(|&&features| features == 0 || features > MAX_FEATURES) {
         return Err(Failure::Usage(format!("--features {features} is not in 1..={MAX_FEATURES}")));
     }
     let mut shapes = Vec::new();
-    let needed = if ops.iter().any(|op| op.has_heads()) { all_heads } else { &[] };
-    for &heads in needed {
+    for &heads in if op.has_heads() { all_heads } else { &[1] } {
         for &features in all_features {
             if heads == 0 || !features.is_multiple_of(heads) {
                 let message = format!("--heads {heads} does not divide --features {features}: give another pair");
@@ -233,9 +226,6 @@ pub(crate) fn shapes(ops: &[Op], all_heads: &[usize], all_features: &[usize]) ->
             }
             shapes.push(Shape { heads, width: features / heads });
         }
-    }
-    if !needed.contains(&1) && ops.iter().any(|op| !op.has_heads()) {
-        shapes.extend(all_features.iter().map(|&width| Shape { heads: 1, width }));
     }
     Ok(shapes)
 }
@@ -246,9 +236,4 @@ fn check_name(name: &str) -> Result<(), Failure> {
     }
     let names: Vec<&str> = generate::BENCHMARK_GRAPHS.iter().map(|g| g.name).collect();
     Err(Failure::Usage(format!("--graph {name} is no benchmark graph: there are {}", names.join(", "))))
-}
-
-fn built_in(name: &str) -> Result<Graph, Failure> {
-    check_name(name)?;
-    Ok(generate::benchmark(name)?)
 }
