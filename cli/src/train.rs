@@ -293,7 +293,7 @@ impl Args {
             Model::Transformer => Operation::Transformer,
             Model::Pna => Operation::Pna,
         };
-        let feature_bytes = if self.dtype == DType::F32 { 4 } else { 2 };
+        let feature_bytes = 4 / self.dtype.per_word();
         let work = Workload { operation, backward: true, heads: 1, width: self.hidden(), feature_bytes };
         Passes { work, count: (u64::from(self.epochs) * u64::from(self.seeds)).saturating_mul(self.layers as u64) }
     }

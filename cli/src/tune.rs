@@ -89,22 +89,23 @@ fn measure(device: &Device, budget: Budget) -> Result<DeviceRates, Failure> {
     // A processor, or one that stands in for a GPU, has smaller caches and less time.
     let software = device.info().kind == DeviceKind::Cpu;
     let copy = copy_rate(device, budget)?;
-    let seconds = |op: Op, pass: Pass, graph: &DeviceGraph| -> Result<f64, Failure> {
-        let work = Work::new(op, graph, Shape { heads: 1, width: WIDTH }, DType::F32)?;
-        Ok(budget.median_ms(device, || work.run(pass))? / 1e3)
+    let work = |op: Op, graph: &Arc<Graph>| {
+        let graph = DeviceGraph::new(device, graph.clone());
+        Work::new(op, &graph, Shape { heads: 1, width: WIDTH }, DType::F32)
     };
-    let nothing = DeviceGraph::new(device, Arc::new(Graph::from_csr(16, vec![0; 17], vec![])?));
-    let latency = [seconds(Op::Sum, Pass::Forward, &nothing)?, seconds(Op::Sum, Pass::Both, &nothing)?];
+    let seconds =
+        |work: &Work, pass: Pass| -> Result<f64, Failure> { Ok(budget.median_ms(device, || work.run(pass))? / 1e3) };
+    let nothing = work(Op::Sum, &Arc::new(Graph::from_csr(16, vec![0; 17], vec![])?))?;
+    let latency = [seconds(&nothing, Pass::Forward)?, seconds(&nothing, Pass::Both)?];
 
-    // Of what an operation takes, the gathers: bytes a second.
-    // Nothing where most of the time goes to something else.
-    let rate = |op: Op, operation: Operation, pass: Pass, graph: &DeviceGraph| -> Result<Option<f64>, Failure> {
+    // Of what an operation takes, the gathers: bytes a second. Nothing where most of the time goes to something else.
+    let rate = |work: &Work, operation: Operation, pass: Pass| -> Result<Option<f64>, Failure> {
         let backward = pass == Pass::Both;
-        let work = Workload { operation, backward, heads: 1, width: WIDTH, feature_bytes: 4 };
-        let (nodes, edges) = (graph.num_dst() as u64, graph.num_edges() as u64);
-        let others = work.streamed_bytes(nodes, edges) / copy + latency[usize::from(backward)];
-        let taken = seconds(op, pass, graph)?;
-        Ok((others < taken / 2.0).then(|| work.gathered_bytes(edges) / (taken - others)))
+        let load = Workload { operation, backward, heads: 1, width: WIDTH, feature_bytes: 4 };
+        let (nodes, edges) = (work.graph.num_dst() as u64, work.graph.num_edges() as u64);
+        let others = load.streamed_bytes(nodes, edges) / copy + latency[usize::from(backward)];
+        let taken = seconds(work, pass)?;
+        Ok((others < taken / 2.0).then(|| load.gathered_bytes(edges) / (taken - others)))
     };
 
     // Random columns of ever more nodes: where the rate falls, the cache ends.
@@ -112,9 +113,8 @@ fn measure(device: &Device, budget: Budget) -> Result<DeviceRates, Failure> {
     let mut gathers = Vec::new();
     for nodes in sizes.map(|bits| 1u32 << bits) {
         let mut draw = SplitMix::stream(1, 0);
-        let graph = with_columns(nodes, |_, _| draw.below(nodes))?;
-        let graph = DeviceGraph::new(device, Arc::new(graph));
-        if let Some(gathered) = rate(Op::Sum, Operation::Sum, Pass::Forward, &graph)? {
+        let sum = work(Op::Sum, &Arc::new(with_columns(nodes, |_, _| draw.below(nodes))?))?;
+        if let Some(gathered) = rate(&sum, Operation::Sum, Pass::Forward)? {
             gathers.push((f64::from(nodes) * WIDTH as f64 * 4.0, gathered));
         }
     }
@@ -126,11 +126,11 @@ fn measure(device: &Device, budget: Budget) -> Result<DeviceRates, Failure> {
 
     // Columns around the row: neighbouring rows have all but one in common.
     let nodes = if software { 1 << 13 } else { 1 << 17 };
-    let graph = with_columns(nodes, |row, k| (row + nodes + k - DEGREE / 2) % nodes)?;
-    let graph = DeviceGraph::new(device, Arc::new(graph));
+    let graph = Arc::new(with_columns(nodes, |row, k| (row + nodes + k - DEGREE / 2) % nodes)?);
     let mut near = BTreeMap::new();
     for (op, operation) in operations() {
-        let [forward, both] = [Pass::Forward, Pass::Both].map(|pass| rate(op, operation, pass, &graph));
+        let work = work(op, &graph)?;
+        let [forward, both] = [Pass::Forward, Pass::Both].map(|pass| rate(&work, operation, pass));
         near.insert(operation, [forward?.unwrap_or(cache), both?.unwrap_or(cache)]);
     }
     Ok(DeviceRates { copy, memory, cache, cache_bytes, latency, near })

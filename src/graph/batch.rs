@@ -34,10 +34,7 @@ impl Graph {
     /// If sources and destinations are different sets of nodes, `offsets` do not cover the nodes, a graph does not exist, an edge of one
     /// of them leads to another graph, or the batch has too many nodes or edges.
     pub fn batch(&self, offsets: &[u32], ids: &[u32]) -> Result<GraphBatch, GraphError> {
-        if !self.is_square() {
-            let (num_src, num_dst) = (self.num_src(), self.num_dst());
-            return Err(GraphError::NotSquare { operation: "a batch of small graphs", num_src, num_dst });
-        }
+        self.check_square("a batch of small graphs")?;
         if let Some((index, value)) = invalid_offset(offsets, self.num_dst() as usize) {
             return Err(GraphError::SmallGraphOffsets { index, value, nodes: self.num_dst() });
         }

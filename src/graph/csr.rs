@@ -84,6 +84,13 @@ impl Graph {
         self.num_src == self.num_dst()
     }
 
+    pub(super) fn check_square(&self, operation: &'static str) -> Result<(), GraphError> {
+        if self.is_square() {
+            return Ok(());
+        }
+        Err(GraphError::NotSquare { operation, num_src: self.num_src(), num_dst: self.num_dst() })
+    }
+
     /// Row offsets, `num_dst + 1` of them.
     pub fn offsets(&self) -> &[u32] {
         &self.offsets

@@ -1,5 +1,14 @@
 //! Work on the host shared out among threads; the browser has one.
 
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) use rayon::join;
+
+#[cfg(target_arch = "wasm32")]
+pub(super) fn join(left: impl FnOnce(), right: impl FnOnce()) {
+    left();
+    right();
+}
+
 /// `f` of every number below `count`, in order.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) fn map<T: Send>(count: usize, f: impl Fn(usize) -> T + Sync + Send) -> Vec<T> {

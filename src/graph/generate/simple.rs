@@ -2,7 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::graph::{Graph, GraphError, edges::check_edge_count, parallel::for_each};
+use crate::graph::{
+    Graph, GraphError,
+    edges::check_edge_count,
+    parallel::{for_each, join},
+};
 
 /// Edges drawn by one task.
 const CHUNK: u64 = 1 << 16;
@@ -105,15 +109,6 @@ fn sort_distinct(row: &mut [u32]) -> u32 {
         }
     }
     kept as u32
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-use rayon::join;
-
-#[cfg(target_arch = "wasm32")]
-fn join(left: impl FnOnce(), right: impl FnOnce()) {
-    left();
-    right();
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 use std::ops::Range;
 
+use super::ROWS_A_PIECE;
 use crate::graph::{Graph, parallel};
-
-/// Rows that one thread works on at a time.
-const ROWS_A_PIECE: usize = 1 << 10;
 
 /// Who is next to whom, whatever the direction: neighbours ascending, each with the number of edges between the two. Loops
 /// are left out.

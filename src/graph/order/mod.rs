@@ -68,7 +68,7 @@ impl NodeOrder {
     /// # Errors
     /// [`GraphError::NotSquare`] where sources and destinations are different sets of nodes.
     pub fn by_degree(graph: &Graph) -> Result<Self, GraphError> {
-        check_square(graph, "an order by degree")?;
+        graph.check_square("an order by degree")?;
         let mut nodes: Vec<u32> = (0..graph.num_dst()).collect();
         nodes.sort_by_key(|&node| std::cmp::Reverse(graph.in_degree(node)));
         Self::new(nodes)
@@ -83,7 +83,7 @@ impl NodeOrder {
     /// # Errors
     /// [`GraphError::NotSquare`] where sources and destinations are different sets of nodes.
     pub fn reverse_cuthill_mckee(graph: &Graph) -> Result<Self, GraphError> {
-        check_square(graph, "reverse Cuthill-McKee")?;
+        graph.check_square("reverse Cuthill-McKee")?;
         Self::new(cuthill_mckee::reverse(&Adjacency::of(graph)))
     }
 
@@ -96,7 +96,7 @@ impl NodeOrder {
     /// # Errors
     /// [`GraphError::NotSquare`] where sources and destinations are different sets of nodes.
     pub fn communities(graph: &Graph) -> Result<Self, GraphError> {
-        check_square(graph, "an order by communities")?;
+        graph.check_square("an order by communities")?;
         Self::new(communities::order(Adjacency::of(graph)))
     }
 
@@ -152,7 +152,7 @@ impl Graph {
     /// [`GraphError::NotSquare`] where sources and destinations are different sets of nodes, [`GraphError::Length`] if the
     /// order is that of more or fewer nodes.
     pub fn reordered(&self, order: &NodeOrder) -> Result<ReorderedGraph, GraphError> {
-        check_square(self, "reordering")?;
+        self.check_square("reordering")?;
         let nodes = self.num_dst() as usize;
         if order.len() != nodes {
             let (got, expected) = (order.len(), nodes);
@@ -165,25 +165,15 @@ impl Graph {
             end += self.in_degree(node);
             end
         }));
-        let edges_of = |node: &u32| self.offsets()[*node as usize]..self.offsets()[*node as usize + 1];
-        let pieces = |of_edge: &(dyn Fn(u32) -> u32 + Sync)| {
-            let parts = parallel::map_ranges(nodes, ROWS_A_PIECE, |rows| {
-                order.nodes[rows].iter().flat_map(edges_of).map(of_edge).collect::<Vec<u32>>()
-            });
-            parts.concat()
-        };
-        let edges = pieces(&|edge| edge);
-        let columns = pieces(&|edge| order.positions[self.columns()[edge as usize] as usize]);
-        let edge_ids = pieces(&|edge| self.edge_ids()[edge as usize]);
+        let edges = parallel::map_ranges(nodes, ROWS_A_PIECE, |rows| {
+            let edges_of = |&node: &u32| self.offsets()[node as usize]..self.offsets()[node as usize + 1];
+            order.nodes[rows].iter().flat_map(edges_of).collect::<Vec<u32>>()
+        })
+        .concat();
+        let columns = parallel::map(edges.len(), |k| order.positions[self.columns()[edges[k] as usize] as usize]);
+        let edge_ids = parallel::map(edges.len(), |k| self.edge_ids()[edges[k] as usize]);
         Ok(ReorderedGraph { graph: Self::from_valid(nodes as u32, offsets, columns, edge_ids), edges })
     }
-}
-
-fn check_square(graph: &Graph, operation: &'static str) -> Result<(), GraphError> {
-    if graph.is_square() {
-        return Ok(());
-    }
-    Err(GraphError::NotSquare { operation, num_src: graph.num_src(), num_dst: graph.num_dst() })
 }
 
 #[cfg(test)]
